@@ -1,0 +1,1 @@
+"""What a message is: models, reasons, JSON Schemas and the codec."""

@@ -1,0 +1,167 @@
+"""What pathgate publishes: task summaries, suite summaries, alerts."""
+
+from enum import StrEnum
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from schemas.reasons import Reason
+from schemas.summary import Count, EvalSummary, Ratio, TaskEntry
+
+RECORD_VERSION = 1
+
+
+class _Record(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+):
+    """Base of a published record: closed, declared key order."""
+
+
+class Outcome(StrEnum):
+    """How a run ended, apart from whether it passed."""
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
+
+
+class Evidence(_Record):
+    """How many distinct calls and scores a record rests on."""
+
+    calls: Count
+    scores: Count
+
+
+class TrialEntry(_Record):
+    """One trial of a task summary.
+
+    Args:
+        trial: 1-based number, by ``sequence`` of its ``eval.scored``.
+        sequence: ``sequence`` of that event.
+        score: The measured score, as reported.
+        gating_score: What it contributes to the pass decision.
+        passed: Our verdict.
+        host_passed: The host's verdict, as reported.
+        matched: Whether the trajectory met the expectation; unset without one.
+        calls: Number of calls of the trial.
+        expected: Tools of the steps in order (alternatives joined by ``|``,
+            optional ones end in ``?``); only where ``matched`` is false.
+        observed: Tools called in order, at most 50; only where ``matched`` is
+            false.
+        reasons: Why the trial did not pass; empty if it passed.
+    """
+
+    trial: int
+    sequence: int
+    score: Ratio
+    gating_score: Ratio
+    passed: bool
+    host_passed: bool
+    matched: bool | UnsetType = UNSET
+    calls: Count
+    expected: tuple[str, ...] | UnsetType = UNSET
+    observed: tuple[str, ...] | UnsetType = UNSET
+    reasons: tuple[Reason, ...] = ()
+
+
+class TaskRecord(_Record):
+    """Value of ``eval.task-summary``, key ``runId#taskId``."""
+
+    record_version: int
+    run_id: str
+    suite_id: str
+    suite_version: str
+    evidence: Evidence
+    task: TaskEntry
+    trials: tuple[TrialEntry, ...]
+    reasons: tuple[Reason, ...]
+    legacy_passed: bool
+
+
+class Disagreement(_Record):
+    """One point where the host's own figures differ from ours.
+
+    Args:
+        kind: ``trial-passed-off-path``, ``suite-passed-ungated``,
+            ``aggregate-differs`` or ``counts-differ``.
+        host: The host's figure, where the kind has one.
+        ours: Our figure.
+        task_id: Task, on ``trial-passed-off-path``.
+        trials: 1-based trial numbers, on ``trial-passed-off-path``.
+    """
+
+    kind: str
+    host: float | int | bool | UnsetType = UNSET
+    ours: float | int | bool | UnsetType = UNSET
+    task_id: str | UnsetType = UNSET
+    trials: tuple[int, ...] | UnsetType = UNSET
+
+
+class HostAudit(_Record):
+    """The host's ``eval.completed`` and where it disagrees with ours.
+
+    The four figures are unset where no ``eval.completed`` was read.
+    """
+
+    aggregate_score: Ratio | UnsetType = UNSET
+    passed: bool | UnsetType = UNSET
+    task_count: Count | UnsetType = UNSET
+    passed_count: Count | UnsetType = UNSET
+    disagreements: tuple[Disagreement, ...] = ()
+
+
+class SuiteRecord(_Record):
+    """Value of ``eval.suite-summary``, key ``runId``."""
+
+    record_version: int
+    run_id: str
+    outcome: Outcome
+    evidence: Evidence
+    summary: EvalSummary
+    reasons: tuple[Reason, ...]
+    legacy_passed: bool
+    host: HostAudit | UnsetType = UNSET
+
+
+class AlertKind(StrEnum):
+    """What an alert is about."""
+
+    GATE_CLOSED = "gate-closed"
+    GATE_CHANGED_VERDICT = "gate-changed-verdict"
+    HOST_NOT_MIGRATED = "host-not-migrated"
+    HOST_DISAGREES = "host-disagrees"
+    RUN_INCOMPLETE = "run-incomplete"
+    RUN_ABANDONED = "run-abandoned"
+    UNKNOWN_SUITE = "unknown-suite"
+    NO_CALL_EVIDENCE = "no-call-evidence"
+    PASS_REOPENED = "pass-reopened"
+    MISROUTED_EVENTS = "misrouted-events"
+    CALLS_DROPPED = "calls-dropped"
+    LATE_FORBIDDEN_CALL = "late-forbidden-call"
+
+
+class Severity(StrEnum):
+    """How urgent an alert is."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class AlertRecord(_Record):
+    """Value of ``eval.gate-alert``, key ``runId``; one per run, kind, revision."""
+
+    record_version: int
+    run_id: str
+    suite_id: str
+    kind: AlertKind
+    severity: Severity
+    revision: int
+    reasons: tuple[Reason, ...]
+    task_ids: tuple[str, ...]

@@ -1,0 +1,124 @@
+"""What a run is graded against: the suite, its tasks and expectations."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw
+
+TASK_ID_PATTERN = "^[a-z0-9][a-z0-9-]*$"
+SUITE_ID_PATTERN = r"^[a-z0-9.-]+\.evals\.[a-z0-9-]+$"
+VERSION_PATTERN = r"^[0-9]+\.[0-9]+\.[0-9]+$"
+
+ToolName = Annotated[str, Meta(min_length=1, max_length=512)]
+Limit = Annotated[int, Meta(ge=0)]
+
+
+class _Model(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+):
+    """Base of suite models: closed, so that a misspelt gate is an error."""
+
+
+class MatchMode(StrEnum):
+    """How observed calls are held against expected steps (DESIGN.md §3)."""
+
+    EXACT = "exact"
+    IN_ORDER = "in-order"
+    ANY_ORDER = "any-order"
+    UNORDERED = "unordered"
+    SUBSET = "subset"
+
+
+class ArgsMatch(StrEnum):
+    """How a step's ``args`` are held against a call's arguments."""
+
+    EXACT = "exact"
+    SUBSET = "subset"
+
+
+class Step(_Model):
+    """One expected call.
+
+    Args:
+        tool: A literal tool name, or the alternatives.
+        args: Undecoded expected arguments; None for any arguments.
+        args_match: Whole, or at least these top-level keys.
+        args_hash: SHA-256 hex of the whole canonical arguments.
+        optional: Whether the step may be left out.
+    """
+
+    tool: ToolName | Annotated[tuple[ToolName, ...], Meta(min_length=1)]
+    args: Raw | None = None
+    args_match: ArgsMatch = ArgsMatch.EXACT
+    args_hash: Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")] | None = None
+    optional: bool = False
+
+
+class Trajectory(_Model):
+    """``expected.trajectory``: the expectation of one task (DESIGN.md §3)."""
+
+    match: MatchMode = MatchMode.IN_ORDER
+    steps: tuple[Step, ...] = ()
+    forbidden: tuple[ToolName, ...] = ()
+    max_calls: Limit | None = None
+    max_extra_calls: Limit | None = None
+    max_calls_per_tool: dict[ToolName, Limit] = {}
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """``expected`` of a task; what the host uses (match, rubric) is left alone."""
+
+    kind: str | None = None
+    trajectory: Trajectory | None = None
+
+
+class Task(_Model):
+    """One task; ``input`` and ``fixtures`` are the host's to use, undecoded."""
+
+    task_id: Annotated[str, Meta(pattern=TASK_ID_PATTERN, max_length=512)]
+    input: Raw | None = None
+    expected: Expected | None = None
+    fixtures: Raw | None = None
+
+
+class PassRule(StrEnum):
+    """How trial verdicts make a task verdict (RFC 0244 §B)."""
+
+    ALL = "all"
+    ANY = "any"
+    MEAN = "mean"
+
+
+class Trials(_Model):
+    """The suite-wide ``trials`` block."""
+
+    count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    pass_rule: PassRule = PassRule.ALL
+
+
+class Thresholds(_Model):
+    """The suite's bars; each where declared."""
+
+    pass_score: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_cost_usd: Annotated[float, Meta(ge=0)] | None = None
+    max_p95_latency_ms: Limit | None = msgspec.field(
+        default=None, name="maxP95LatencyMs"
+    )
+
+
+class Suite(_Model):
+    """An ``AgentEvalSuite``."""
+
+    suite_id: Annotated[str, Meta(pattern=SUITE_ID_PATTERN, max_length=512)]
+    version: Annotated[str, Meta(pattern=VERSION_PATTERN, max_length=128)]
+    modes: tuple[str, ...]
+    tasks: Annotated[tuple[Task, ...], Meta(min_length=1)]
+    target_agent_id: str | None = None
+    allowed_models: tuple[str, ...] = ()
+    thresholds: Thresholds = Thresholds()
+    trials: Trials | None = None

@@ -1,0 +1,1 @@
+"""Stream processors and graders of pathgate."""

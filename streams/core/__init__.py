@@ -1,0 +1,1 @@
+"""The pure core: no clock, no I/O, no Faust."""
