@@ -30,6 +30,7 @@ Environment: ``PATHGATE_KAFKA_CACHE`` (where the jars are kept, else
 from __future__ import annotations
 
 import argparse
+import atexit
 import base64
 import fcntl
 import functools
@@ -49,14 +50,13 @@ import tempfile
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol, Self
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 _POM = Path(__file__).with_name("pom.xml")
 _HOST = "127.0.0.1"
@@ -65,6 +65,8 @@ _JAVA_FLOOR = 17
 # those can take a broker's port while the broker restarts.
 _PORTS = range(20_000, 32_000)
 _POLL_S = 0.02
+# From SIGTERM to SIGKILL; a broker hands its partitions over in the meantime.
+_GRACE_S = 20.0
 _SASL_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 # What only the harness can know; a caller's value would contradict it.
 _OWNED = frozenset(
@@ -99,6 +101,9 @@ appender.out.type = Console
 appender.out.name = out
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d{ISO8601} %p %m (%c)%n
+# One warning for each try to reach a broker that a test has stopped.
+logger.client.name = org.apache.kafka.clients.NetworkClient
+logger.client.level = error
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 """
@@ -113,8 +118,11 @@ class JavaMissing(BrokerError):  # noqa: N818 - names what is missing, as a skip
 
 
 class JarsUnavailable(BrokerError):  # noqa: N818 - as above
-    """Kafka's jars are not cached and could not be fetched: install Maven, or
-    give it a repository it reaches, and run ``broker.py jars``."""
+    """Kafka's jars are neither cached nor to be fetched.
+
+    Install Maven, give it a repository that it reaches, and run
+    ``broker.py jars``.
+    """
 
 
 class StartFailed(BrokerError):  # noqa: N818 - as above
@@ -165,37 +173,40 @@ def _locked(path: Path, timeout_s: float) -> Iterator[bool]:
 # ------------------------------------------------------------ Java and the jars
 
 
-@functools.cache
-def find_java() -> Path:
+def find_java(env: Mapping[str, str] = os.environ) -> Path:
     """The ``java`` to run: of ``JAVA_HOME``, else of the path.
+
+    Args:
+        env: The environment, for ``JAVA_HOME`` and ``PATH``.
 
     Raises:
         JavaMissing: there is none, or it is older than 17.
     """
-    home = os.environ.get("JAVA_HOME")
-    name = shutil.which("java", path=f"{home}/bin" if home else None)
+    return _java_of(env.get("JAVA_HOME", ""), env.get("PATH", ""))
+
+
+@functools.cache
+def _java_of(home: str, path: str) -> Path:
+    """``find_java``, asked once for each place: an answer costs a JVM start."""
+    name = shutil.which("java", path=f"{home}/bin" if home else path)
     wanted = f"Java {_JAVA_FLOOR} or newer (Debian: openjdk-17-jre-headless)"
     if name is None:
         where = f"in JAVA_HOME={home}" if home else "on the path"
-        message = f"no java {where}; install {wanted}"
-        raise JavaMissing(message)
+        raise JavaMissing(f"no java {where}; install {wanted}")
     answer = _run([name, "-version"], timeout_s=30)
     found = re.search(r'version "(\d+)', answer.stderr)
     if found is None or int(found[1]) < _JAVA_FLOOR:
         said = answer.stderr.splitlines()[:1]
-        message = f"{name} says {said}; install {wanted}"
-        raise JavaMissing(message)
+        raise JavaMissing(f"{name} says {said}; install {wanted}")
     return Path(name)
 
 
 def kafka_version() -> str:
     """The Kafka version that ``pom.xml`` names."""
-    # The file is the project's own, beside this module.
-    root = ElementTree.parse(_POM).getroot()  # noqa: S314 - our own file
+    root = ET.parse(_POM).getroot()  # noqa: S314 - our own file
     found = root.findtext("{*}properties/{*}kafka.version")
     if found is None:
-        message = f"{_POM} has no property kafka.version"
-        raise JarsUnavailable(message)
+        raise JarsUnavailable(f"{_POM} has no property kafka.version")
     return found
 
 
@@ -214,7 +225,11 @@ def cache_dir(env: Mapping[str, str] = os.environ) -> Path:
     return parent / "pathgate" / f"kafka-{kafka_version()}"
 
 
-def jars(cache: Path | None = None, timeout_s: float = 600) -> Path:
+def jars(
+    cache: Path | None = None,
+    env: Mapping[str, str] = os.environ,
+    timeout_s: float = 600,
+) -> Path:
     """The directory of Kafka's jars, fetched by Maven if it is not there yet.
 
     The directory's name carries a digest of ``pom.xml``, so a changed pom is
@@ -222,13 +237,14 @@ def jars(cache: Path | None = None, timeout_s: float = 600) -> Path:
     want it at once one fetches while the others wait.
 
     Args:
-        cache: Parent of the directory; ``cache_dir()`` if None.
+        cache: Parent of the directory; ``cache_dir(env)`` if None.
+        env: The environment, also of Maven.
         timeout_s: Bound on waiting and on Maven, each, seconds.
 
     Raises:
         JarsUnavailable: Maven is missing, failed, or took too long.
     """
-    cache = cache_dir() if cache is None else cache
+    cache = cache_dir(env) if cache is None else cache
     digest = hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
     target = cache / f"jars-{digest}"
     if target.is_dir():
@@ -236,19 +252,21 @@ def jars(cache: Path | None = None, timeout_s: float = 600) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock", timeout_s) as mine:
         if not mine:
-            message = f"another process held {cache}/lock for {timeout_s:.0f} s"
-            raise JarsUnavailable(message)
+            raise JarsUnavailable(
+                f"another process held {cache}/lock for {timeout_s:.0f} s"
+            )
         if not target.is_dir():
-            _fetch(target, timeout_s)
+            _fetch(target, env, timeout_s)
     return target
 
 
-def _fetch(target: Path, timeout_s: float) -> None:
+def _fetch(target: Path, env: Mapping[str, str], timeout_s: float) -> None:
     """Has Maven copy the pom's dependencies, and renames them into place."""
-    maven = shutil.which("mvn")
+    maven = shutil.which("mvn", path=env.get("PATH", ""))
     if maven is None:
-        message = f"no mvn on the path to fetch {target}; install it (Debian: maven)"
-        raise JarsUnavailable(message)
+        raise JarsUnavailable(
+            f"no mvn on the path to fetch {target}; install it (Debian: maven)"
+        )
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetch-") as work:
         # A copy, so that Maven writes nothing beside the project's pom.
         shutil.copy(_POM, work)
@@ -256,25 +274,30 @@ def _fetch(target: Path, timeout_s: float) -> None:
         command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
         command += [f"-DoutputDirectory={work}/jars"]
         try:
-            done = _run(command, timeout_s=timeout_s)
+            done = _run(command, timeout_s=timeout_s, env=env)
         except subprocess.TimeoutExpired as late:
-            message = f"mvn did not fetch Kafka's jars in {timeout_s:.0f} s"
-            raise JarsUnavailable(message) from late
+            raise JarsUnavailable(
+                f"mvn did not fetch Kafka's jars in {timeout_s:.0f} s"
+            ) from late
         fetched = Path(work, "jars")
         if done.returncode != 0 or not any(fetched.glob("kafka_*.jar")):
             said = (done.stdout + done.stderr)[-2000:]
-            message = f"mvn could not fetch the jars of {_POM}:\n{said}"
-            raise JarsUnavailable(message)
+            raise JarsUnavailable(f"mvn could not fetch the jars of {_POM}:\n{said}")
         fetched.rename(target)
 
 
 def _run(
-    command: Sequence[str], *, timeout_s: float, stdin: str = ""
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end, its output taken as text."""
-    return subprocess.run(  # noqa: S603 - commands are built here, no shell
+    return subprocess.run(
         command,
         input=stdin,
+        env=env,
         capture_output=True,
         text=True,
         check=False,
@@ -320,8 +343,7 @@ def _read(link: socket.socket, size: int) -> bytes:
     while len(got) < size:
         piece = link.recv(size - len(got))
         if not piece:
-            message = f"peer closed after {len(got)} of {size} bytes"
-            raise ConnectionError(message)
+            raise ConnectionError(f"peer closed after {len(got)} of {size} bytes")
         got += piece
     return bytes(got)
 
@@ -362,7 +384,7 @@ def _spawn(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
     tied = [sys.executable, "-I", "-S", "-c", _TIE_TO_PARENT, str(os.getpid())]
 
     def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - commands are built here, no shell
+        return subprocess.Popen(
             [*tied, *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -387,8 +409,7 @@ def free_ports(count: int) -> list[int]:
         found.append(port)
         if len(found) == count:
             return found
-    message = f"no {count} free ports between {_PORTS.start} and {_PORTS.stop}"
-    raise StartFailed(message)
+    raise StartFailed(f"no {count} free ports between {_PORTS.start} and {_PORTS.stop}")
 
 
 @dataclass(kw_only=True)
@@ -416,10 +437,8 @@ class _Node:
             return
         if grace_s > 0 and self.is_running:
             self.process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self.process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                pass
         self.process.kill()
         self.process.wait()
         self.process = None
@@ -485,19 +504,15 @@ class KafkaCluster:
                 only the harness can set.
         """
         if brokers < 1:
-            message = f"brokers must be at least 1, not {brokers}"
-            raise ValueError(message)
+            raise ValueError(f"brokers must be at least 1, not {brokers}")
         if ports is not None and len(ports) != brokers:
-            message = f"{brokers} brokers need as many ports, not {list(ports)}"
-            raise ValueError(message)
+            raise ValueError(f"{brokers} brokers need as many ports, not {list(ports)}")
         clash = sorted(_OWNED.intersection(config or ()))
         if clash:
-            message = f"{clash} follow from the arguments; see extra_listeners"
-            raise ValueError(message)
+            raise ValueError(f"{clash} follow from the arguments; see extra_listeners")
         for name, password in (scram_users or {}).items():
             if re.search(r'["\[\],=\s]', name + password):
-                message = f"SCRAM user {name!r}: none of \" [ ] , = or a space"
-                raise ValueError(message)
+                raise ValueError(f'SCRAM user {name!r}: none of " [ ] , = or a space')
         self._layout = _Layout(
             config=dict(config or {}),
             extra_listeners=dict(extra_listeners or {}),
@@ -509,6 +524,7 @@ class KafkaCluster:
         self._is_temporary = data_dir is None
         self._given_dir = data_dir
         self._dir: Path | None = None
+        self._spare_ports: list[int] = []
 
     # -- life
 
@@ -534,8 +550,8 @@ class KafkaCluster:
             StartFailed: a broker ended or did not answer in time.
         """
         if self._layout.nodes:
-            message = "the cluster was started already"
-            raise StartFailed(message)
+            raise StartFailed("the cluster was started already")
+        _started.add(self)
         find_java()
         jars()
         try:
@@ -548,7 +564,6 @@ class KafkaCluster:
         except BaseException:
             self.stop(kill=True)
             raise
-        _running.add(self)
 
     def stop(self, *, kill: bool | None = None) -> None:
         """Ends all brokers; removes the data if the directory was temporary.
@@ -558,11 +573,14 @@ class KafkaCluster:
                 away with them.
         """
         kill = self._is_temporary if kill is None else kill
-        with ThreadPoolExecutor(self._brokers) as pool:
-            for node in self._layout.nodes:
-                pool.submit(node.end, 0 if kill else 15)
+        deadline = time.monotonic() + (0 if kill else _GRACE_S)
+        for node in self._layout.nodes:
+            if node.process is not None and not kill:
+                node.process.terminate()
+        for node in self._layout.nodes:
+            node.end(max(0.0, deadline - time.monotonic()))
         self._layout.nodes = []
-        _running.discard(self)
+        _started.discard(self)
         if self._is_temporary and self._dir is not None:
             shutil.rmtree(self._dir, ignore_errors=True)
         self._dir = None
@@ -574,20 +592,26 @@ class KafkaCluster:
             broker: Its id, 1 to ``brokers``.
             kill: SIGKILL; it has then no time to hand its partitions over.
         """
-        self._node(broker).end(0 if kill else 30)
+        self._node(broker).end(0 if kill else _GRACE_S)
 
-    def start_broker(self, broker: int, timeout_s: float = 90) -> None:
-        """Starts a stopped broker with its data and awaits its answer.
+    def start_broker(self, *brokers: int, timeout_s: float = 90) -> None:
+        """Starts stopped brokers with their data and awaits their answers.
+
+        Args:
+            brokers: Their ids. Name together those that can only be ready
+                together: a cluster answers once most of it runs.
+            timeout_s: Bound on the wait for the answers, seconds.
 
         Raises:
-            StartFailed: it runs already, ended, or did not answer in time.
+            StartFailed: one runs already, ended, or did not answer in time.
         """
-        node = self._node(broker)
-        if node.is_running:
-            message = f"broker {broker} is running"
-            raise StartFailed(message)
-        self._launch(node)
-        self._await([node], {broker}, timeout_s)
+        nodes = [self._node(broker) for broker in brokers]
+        for node in nodes:
+            if node.is_running:
+                raise StartFailed(f"broker {node.node_id} is running")
+        for node in nodes:
+            self._launch(node)
+        self._await(nodes, set(brokers), timeout_s)
 
     def restart_broker(self, broker: int, *, kill: bool = False) -> None:
         """``stop_broker``, then ``start_broker``."""
@@ -599,28 +623,26 @@ class KafkaCluster:
     @property
     def bootstrap(self) -> str:
         """``host:port`` of every broker's plaintext listener, comma-separated."""
-        return ",".join(f"{_HOST}:{node.port}" for node in self._started())
+        return ",".join(f"{_HOST}:{node.port}" for node in self._nodes())
 
     def bootstrap_of(self, listener: str) -> str:
         """The same for one of the ``extra_listeners``."""
         return ",".join(
-            f"{_HOST}:{node.extra_ports[listener]}" for node in self._started()
+            f"{_HOST}:{node.extra_ports[listener]}" for node in self._nodes()
         )
 
     @property
     def data_dir(self) -> Path:
         """Where data and logs are; ``broker-<id>/server.log`` is a broker's log."""
         if self._dir is None:
-            message = "the cluster is not started"
-            raise StartFailed(message)
+            raise StartFailed("the cluster is not started")
         return self._dir
 
     def pid(self, broker: int) -> int:
         """Process id of a running broker, for a test that stops it by signal."""
         node = self._node(broker)
         if node.process is None or not node.is_running:
-            message = f"broker {broker} is not running"
-            raise StartFailed(message)
+            raise StartFailed(f"broker {broker} is not running")
         return node.process.pid
 
     def is_running(self, broker: int) -> bool:
@@ -635,18 +657,16 @@ class KafkaCluster:
 
     # -- steps
 
-    def _started(self) -> list[_Node]:
+    def _nodes(self) -> list[_Node]:
         if not self._layout.nodes:
-            message = "the cluster is not started"
-            raise StartFailed(message)
+            raise StartFailed("the cluster is not started")
         return self._layout.nodes
 
     def _node(self, broker: int) -> _Node:
-        for node in self._started():
+        for node in self._nodes():
             if node.node_id == broker:
                 return node
-        message = f"no broker {broker}; ids are 1 to {self._brokers}"
-        raise ValueError(message)
+        raise ValueError(f"no broker {broker}; ids are 1 to {self._brokers}")
 
     def _lay_out(self) -> None:
         """Chooses directories and ports, and writes every broker's properties."""
@@ -658,7 +678,10 @@ class KafkaCluster:
             self._dir = given.resolve()
         (self._dir / "log4j2.properties").write_text(_LOG4J, encoding="ascii")
         names = list(self._layout.extra_listeners)
-        spare = iter(free_ports(self._brokers * (2 + len(names))))
+        # Kept over stop and start, so that clients find the brokers again.
+        if not self._spare_ports:
+            self._spare_ports = free_ports(self._brokers * (2 + len(names)))
+        spare = iter(self._spare_ports)
         for index in range(self._brokers):
             home = self._dir / f"broker-{index + 1}"
             home.mkdir(exist_ok=True)
@@ -667,7 +690,7 @@ class KafkaCluster:
                 home=home,
                 port=next(spare) if self._ports is None else self._ports[index],
                 controller_port=next(spare),
-                extra_ports=dict(zip(names, spare, strict=False)),
+                extra_ports={name: next(spare) for name in names},
             )
             self._layout.nodes.append(node)
         for node in self._layout.nodes:
@@ -689,7 +712,9 @@ class KafkaCluster:
                 f"{other.node_id}@{_HOST}:{other.controller_port}"
                 for other in self._layout.nodes
             ),
-            "listeners": ",".join([*urls, f"CONTROLLER://{_HOST}:{node.controller_port}"]),
+            "listeners": ",".join(
+                [*urls, f"CONTROLLER://{_HOST}:{node.controller_port}"]
+            ),
             "advertised.listeners": ",".join(urls),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in protocols.items()
@@ -734,11 +759,10 @@ class KafkaCluster:
         if identity.exists():
             known = json.loads(identity.read_text(encoding="utf-8"))
             if known["brokers"] != self._brokers:
-                message = (
+                raise StartFailed(
                     f"{self.data_dir} holds {known['brokers']} brokers, not "
                     f"{self._brokers}; use as many, or another directory"
                 )
-                raise StartFailed(message)
         else:
             known = {"brokers": self._brokers, "clusterId": _new_cluster_id()}
             identity.write_text(json.dumps(known) + "\n", encoding="utf-8")
@@ -772,17 +796,16 @@ class KafkaCluster:
                 log,
             )
 
-    def _await(
-        self, nodes: Sequence[_Node], ids: set[int], timeout_s: float
-    ) -> None:
+    def _await(self, nodes: Sequence[_Node], ids: set[int], timeout_s: float) -> None:
         """Waits until each of ``nodes`` names all of ``ids`` and a controller."""
         waiting = list(nodes)
 
         def ready() -> bool:
             for node in list(waiting):
                 if not node.is_running:
-                    message = f"broker {node.node_id} ended:\n{node.log_tail()}"
-                    raise StartFailed(message)
+                    raise StartFailed(
+                        f"broker {node.node_id} ended:\n{node.log_tail()}"
+                    )
                 seen = probe(node.port)
                 if seen and ids <= seen.broker_ids and seen.controller_id > 0:
                     waiting.remove(node)
@@ -790,15 +813,20 @@ class KafkaCluster:
 
         if not _poll(ready, timeout_s):
             slow = waiting[0]
-            message = (
+            raise StartFailed(
                 f"broker {slow.node_id} was not ready on port {slow.port} in "
                 f"{timeout_s:.0f} s:\n{slow.log_tail()}"
             )
-            raise StartFailed(message)
 
 
-# Clusters whose temporary data has to go when the interpreter ends.
-_running: weakref.WeakSet[KafkaCluster] = weakref.WeakSet()
+_started: set[KafkaCluster] = set()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Reaps what a caller left running, and removes its temporary data."""
+    for cluster in list(_started):
+        cluster.stop(kill=True)
 
 
 def _new_cluster_id() -> str:
@@ -858,10 +886,169 @@ def java_tool(tool: str, *args: str, timeout_s: float = 60, stdin: str = "") -> 
     try:
         done = _run([*command, *args], timeout_s=timeout_s, stdin=stdin)
     except subprocess.TimeoutExpired as late:
-        message = f"{tool} did not end in {timeout_s:.0f} s"
-        raise ToolFailed(message) from late
+        raise ToolFailed(f"{tool} did not end in {timeout_s:.0f} s") from late
     if done.returncode != 0:
         said = (done.stdout + done.stderr)[-3000:]
-        message = f"{tool} exited with {done.returncode}:\n{said}"
-        raise ToolFailed(message)
+        raise ToolFailed(f"{tool} exited with {done.returncode}:\n{said}")
     return done.stdout
+
+
+# ------------------------------------------------------------ the command line
+
+
+def _default_data() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    parent = Path(base) if base else Path.home() / ".local" / "state"
+    return parent / "pathgate" / "kafka"
+
+
+def _say(text: str, to: IO[str] | None = None) -> None:
+    """One line at once, also where the output is a pipe."""
+    print(text, file=to or sys.stdout, flush=True)
+
+
+def _up(options: argparse.Namespace) -> int:
+    """Runs a cluster until a signal, or hands it to a process that does."""
+    data: Path = options.data
+    data.mkdir(parents=True, exist_ok=True)
+    if options.background:
+        return _up_in_background(options)
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    # A moment's patience, since a look at whether one runs takes the lock too.
+    with _locked(data / "lock", 1) as mine:
+        if not mine:
+            raise StartFailed(f"a cluster runs in {data}; see status and down")
+        try:
+            return _run_until(asked, options)
+        finally:
+            _state(data).unlink(missing_ok=True)
+
+
+def _run_until(asked: threading.Event, options: argparse.Namespace) -> int:
+    """Runs the cluster until ``asked``; tells others of it while it runs."""
+    ports = [options.port + index for index in range(options.brokers)]
+    with KafkaCluster(options.brokers, options.data, ports) as cluster:
+        told = json.dumps({"pid": os.getpid(), "ports": ports})
+        # Renamed into place: a reader finds the whole or nothing.
+        draft = _state(options.data).with_suffix(".new")
+        draft.write_text(told + "\n", encoding="ascii")
+        # Said before it is told: who waits for the file then reads this.
+        _say(cluster.bootstrap)
+        draft.rename(_state(options.data))
+        while all(cluster.is_running(index + 1) for index in range(options.brokers)):
+            if asked.wait(0.5):
+                return 0
+    raise StartFailed(f"a broker ended; its log is below {options.data}")
+
+
+def _up_in_background(options: argparse.Namespace) -> int:
+    """Starts a process of its own that runs the cluster; returns when ready."""
+    data: Path = options.data
+    if _running(data) is not None:
+        raise StartFailed(f"a cluster runs in {data}; see status and down")
+    command = [sys.executable, __file__, "up", "--data", str(data)]
+    command += ["--brokers", str(options.brokers), "--port", str(options.port)]
+    log = data / "up.log"
+    with log.open("wb") as sink:
+        runner = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    # Long, since the jars may have to be fetched first.
+    _poll(lambda: _running(data) is not None or runner.poll() is not None, 700)
+    text = log.read_text(encoding="utf-8").strip()
+    if _running(data) is None:
+        runner.terminate()
+        raise StartFailed(f"the cluster did not start:\n{text}")
+    _say(text)
+    # It lives on without this process, which therefore never waits for it.
+    runner.returncode = 0
+    return 0
+
+
+def _state(data: Path) -> Path:
+    """The file that tells of a cluster that is up in ``data``."""
+    return data / "running.json"
+
+
+def _running(data: Path) -> tuple[int, list[int]] | None:
+    """Process id and ports of the cluster that runs in ``data``, if one does."""
+    if not data.is_dir():
+        return None
+    with _locked(data / "lock", 0) as free:
+        if free or not _state(data).exists():
+            return None
+        told = json.loads(_state(data).read_text(encoding="ascii"))
+        return told["pid"], told["ports"]
+
+
+def _down(options: argparse.Namespace) -> int:
+    """Ends the cluster that runs in the data directory; fine if none does."""
+    found = _running(options.data)
+    if found is None:
+        _say(f"nothing runs in {options.data}")
+        return 0
+    os.kill(found[0], signal.SIGTERM)
+    if not _poll(lambda: _running(options.data) is None, _GRACE_S + 10):
+        raise BrokerError(f"process {found[0]} has not ended; end it by hand")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    """Prints each broker's answer; 0 if all answer, 1 otherwise."""
+    found = _running(options.data)
+    if found is None:
+        _say(f"nothing runs in {options.data}")
+        return 1
+    answers = {port: probe(port) for port in found[1]}
+    for port, answer in answers.items():
+        alive = sorted(answer.broker_ids) if answer else []
+        said = f"sees brokers {alive}" if answer else "does not answer"
+        _say(f"{_HOST}:{port} {said}")
+    return 0 if all(answers.values()) else 1
+
+
+def _jars(_: argparse.Namespace) -> int:
+    """Prints where the jars are, after fetching them if need be."""
+    find_java()
+    _say(str(jars()))
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code, 1 where something was missing."""
+    parser = argparse.ArgumentParser(
+        description="A real Apache Kafka on loopback, without Docker."
+    )
+    commands = parser.add_subparsers(required=True)
+    for name, run in {
+        "jars": _jars,
+        "up": _up,
+        "down": _down,
+        "status": _status,
+    }.items():
+        command = commands.add_parser(name, help=(run.__doc__ or "").splitlines()[0])
+        command.set_defaults(run=run)
+        if run is _jars:
+            continue
+        command.add_argument("--data", type=Path, default=_default_data())
+        if run is _up:
+            command.add_argument("--brokers", type=int, choices=(1, 3), default=1)
+            command.add_argument("--port", type=int, default=9092)
+            command.add_argument("--background", action="store_true")
+    options = parser.parse_args(argv)
+    try:
+        code: int = options.run(options)
+    except BrokerError as error:
+        _say(f"broker.py: {error}", sys.stderr)
+        return 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
