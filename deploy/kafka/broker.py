@@ -780,7 +780,10 @@ class KafkaCluster:
 
         def one(node: _Node) -> None:
             config = str(node.home / "server.properties")
-            java_tool("kafka.tools.StorageTool", *options, "--config", config)
+            try:
+                java_tool("kafka.tools.StorageTool", *options, "--config", config)
+            except ToolFailed as error:
+                raise StartFailed(f"broker {node.node_id}: {error}") from error
 
         with ThreadPoolExecutor(self._brokers) as pool:
             list(pool.map(one, bare))
