@@ -4,8 +4,28 @@ from decimal import Decimal
 
 import msgspec
 
+from schemas.events import (
+    Envelope,
+    EvalCompleted,
+    EvalScored,
+    EvalStarted,
+    EventType,
+    Payload,
+    RunEnded,
+    ToolCalled,
+)
+from streams.core.arguments import ArgsDigester
+from streams.core.trajectory import ArgsNeed
 
-class Call(msgspec.Struct, frozen=True, gc=False):
+
+class _Fact(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Base of facts: stored as arrays, so fields are only ever appended."""
+
+    sequence: int
+    event_id: str
+
+
+class Call(_Fact, frozen=True, gc=False, array_like=True, tag=1):
     """One ``agent.tool-called``, without its arguments.
 
     Args:
@@ -18,15 +38,13 @@ class Call(msgspec.Struct, frozen=True, gc=False):
         node_id: Workflow node, or None.
     """
 
-    sequence: int
-    event_id: str
     tool: str
     digest: bytes | None = None
     parts: dict[str, bytes] | None = None
     node_id: str | None = None
 
 
-class Score(msgspec.Struct, frozen=True, gc=False):
+class Score(_Fact, frozen=True, gc=False, array_like=True, tag=2):
     """One ``eval.scored``.
 
     Args:
@@ -42,8 +60,6 @@ class Score(msgspec.Struct, frozen=True, gc=False):
         node_id: Workflow node, or None.
     """
 
-    sequence: int
-    event_id: str
     task_id: str
     score: Decimal
     passed: bool
@@ -52,3 +68,152 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     schema_valid: bool | None = None
     fixture_miss: bool = False
     node_id: str | None = None
+
+
+class Started(_Fact, frozen=True, gc=False, array_like=True, tag=3):
+    """``eval.started``: the suite and, if named, the baseline run."""
+
+    suite_id: str
+    suite_version: str
+    task_count: int
+    baseline_run_id: str | None = None
+
+    @property
+    def suite_key(self) -> str:
+        """``suiteId@version``."""
+        return f"{self.suite_id}@{self.suite_version}"
+
+
+class Completed(_Fact, frozen=True, gc=False, array_like=True, tag=4):
+    """``eval.completed``: the host's own figures."""
+
+    aggregate_score: float
+    passed: bool
+    task_count: int
+    passed_count: int
+
+
+class Ended(_Fact, frozen=True, gc=False, array_like=True, tag=5):
+    """The end of the run: completed, failed or cancelled."""
+
+    ending: EventType
+
+
+Fact = Call | Score | Started | Completed | Ended
+
+
+def call_from(
+    envelope: Envelope, payload: ToolCalled, need: ArgsNeed, digester: ArgsDigester
+) -> Call:
+    """The fact of a call; its arguments are digested here and dropped.
+
+    Args:
+        envelope: The event.
+        payload: Its payload.
+        need: What a step may compare of the arguments.
+        digester: Makes the digests.
+
+    Raises:
+        ArgumentsError: ``inputs`` are needed and are no canonical JSON.
+
+    Source: DESIGN.md §3, "the event's argsHash is used if present, else the
+    hash of inputs".
+    """
+    if need is ArgsNeed.NONE:
+        return Call(
+            envelope.sequence,
+            envelope.event_id,
+            payload.tool_name,
+            None,
+            None,
+            envelope.node_id,
+        )
+    digest: bytes | None = None
+    parts: dict[str, bytes] | None = None
+    inputs = bytes(payload.inputs)
+    if inputs and need is ArgsNeed.PARTS:
+        digest, parts = digester.both(inputs)
+    elif inputs and payload.args_hash is None:
+        digest = digester.whole(inputs)
+    if payload.args_hash is not None:
+        digest = digester.whole_from_hash(payload.args_hash)
+    return Call(
+        envelope.sequence,
+        envelope.event_id,
+        payload.tool_name,
+        digest,
+        parts,
+        envelope.node_id,
+    )
+
+
+def fact_from(
+    envelope: Envelope, payload: Payload, need: ArgsNeed, digester: ArgsDigester
+) -> Fact:
+    """The fact of an event of a type pathgate reads.
+
+    Args:
+        envelope: The event.
+        payload: Its payload.
+        need: For a call, what a step may compare of its arguments.
+        digester: For a call, makes the digests.
+
+    Raises:
+        ArgumentsError: As ``call_from``.
+    """
+    sequence, event_id = envelope.sequence, envelope.event_id
+    if isinstance(payload, ToolCalled):
+        return call_from(envelope, payload, need, digester)
+    if isinstance(payload, EvalScored):
+        return Score(
+            sequence,
+            event_id,
+            payload.task_id,
+            payload.score,
+            payload.passed,
+            payload.cost_usd,
+            payload.latency_ms,
+            payload.schema_valid,
+            payload.fixture_miss,
+            envelope.node_id,
+        )
+    if isinstance(payload, EvalStarted):
+        return Started(
+            sequence,
+            event_id,
+            payload.suite_id,
+            payload.suite_version,
+            payload.task_count,
+            payload.baseline_run_id,
+        )
+    if isinstance(payload, EvalCompleted):
+        return Completed(
+            sequence,
+            event_id,
+            payload.aggregate_score,
+            payload.passed,
+            payload.task_count,
+            payload.passed_count,
+        )
+    return _ended(sequence, event_id, payload)
+
+
+def _ended(sequence: int, event_id: str, payload: RunEnded) -> Ended:
+    return Ended(sequence, event_id, payload.ending)
+
+
+def same_evidence(one: Fact, other: Fact) -> bool:
+    """Whether two facts of one ``sequence`` are the same event.
+
+    Digests are compared only where both facts kept them: how much of the
+    arguments is kept depends on whether the suite was known on arrival.
+    """
+    if not isinstance(one, Call) or not isinstance(other, Call):
+        return one == other
+    return (
+        one.event_id == other.event_id
+        and one.tool == other.tool
+        and one.node_id == other.node_id
+        and (one.digest == other.digest or one.digest is None or other.digest is None)
+        and (one.parts == other.parts or one.parts is None or other.parts is None)
+    )

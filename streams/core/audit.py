@@ -1,0 +1,205 @@
+"""Where a host's own figures disagree with ours; the gate never follows them.
+
+Source: RFC 0244 §A (a trial off its path must not pass); RFC 0246 §B;
+DESIGN.md §5, "Host audit".
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import UNSET
+
+from schemas.records import Disagreement, HostAudit
+from schemas.summary import EvalSummary
+from streams.core.run import RunState
+from streams.core.tasks import TaskFigures
+
+# A host may sum in doubles; what differs by rounding alone is no disagreement.
+# Measurement only: no gate reads this.
+TOLERANCE = 1e-9
+
+
+class DisagreementKind(StrEnum):
+    """What a host and pathgate can disagree about."""
+
+    TRIAL_PASSED_OFF_PATH = "trial-passed-off-path"
+    SUITE_PASSED_UNGATED = "suite-passed-ungated"
+    VERDICT_DIFFERS = "verdict-differs"
+    AGGREGATE_DIFFERS = "aggregate-differs"
+    COUNTS_DIFFER = "counts-differ"
+    SCORE_DIFFERS = "score-differs"
+    GATED_SCORE_MISSING = "gated-score-missing"
+    GATED_SCORE_DIFFERS = "gated-score-differs"
+
+
+def host_audit(
+    state: RunState,
+    summary: EvalSummary,
+    figures: Sequence[TaskFigures],
+    *,
+    legacy_passed: bool,
+) -> HostAudit:
+    """Holds the recorded ``eval.completed`` and trial verdicts against ours.
+
+    Args:
+        state: The run's evidence.
+        summary: Our scorecard.
+        figures: Our figures, one a task.
+        legacy_passed: What RFC 0244 would have said.
+
+    Returns:
+        The host's figures where they were read, and every disagreement.
+    """
+    found = [
+        Disagreement(
+            kind=DisagreementKind.TRIAL_PASSED_OFF_PATH.value,
+            task_id=task.task.task_id,
+            trials=trials,
+        )
+        for task in figures
+        if (
+            trials := tuple(
+                k
+                for k, trial in enumerate(task.trials, 1)
+                if trial.matched is False and trial.score.passed
+            )
+        )
+    ]
+    host = state.completed
+    if host is None:
+        return HostAudit(disagreements=tuple(found))
+    found.extend(_verdict(host.passed, summary.passed, legacy_passed=legacy_passed))
+    found.extend(
+        _figures(
+            (host.aggregate_score, host.task_count, host.passed_count),
+            (summary.aggregate_score, summary.task_count, summary.passed_count),
+        )
+    )
+    return HostAudit(
+        aggregate_score=host.aggregate_score,
+        passed=host.passed,
+        task_count=host.task_count,
+        passed_count=host.passed_count,
+        disagreements=tuple(found),
+    )
+
+
+def compare_summaries(
+    ours: EvalSummary, host: EvalSummary, *, legacy_passed: bool
+) -> list[Disagreement]:
+    """Holds a host's scorecard against ours, field by field.
+
+    Args:
+        ours: Our scorecard of the same run.
+        host: The host's.
+        legacy_passed: What RFC 0244 would have said.
+
+    Returns:
+        Every disagreement: verdicts, figures, and the fields RFC 0246 §D
+        requires; empty if the host agrees.
+    """
+    found = _verdict(host.passed, ours.passed, legacy_passed=legacy_passed)
+    found.extend(
+        _figures(
+            (host.aggregate_score, host.task_count, host.passed_count),
+            (ours.aggregate_score, ours.task_count, ours.passed_count),
+        )
+    )
+    found.extend(
+        _gated(ours.gated_aggregate_score, host.gated_aggregate_score, UNSET)
+    )
+    theirs = {task.task_id: task for task in host.tasks}
+    for task in ours.tasks:
+        entry = theirs.pop(task.task_id, None)
+        if entry is None:
+            found.append(_about(DisagreementKind.COUNTS_DIFFER, task.task_id))
+            continue
+        if abs(entry.score - task.score) > TOLERANCE:
+            found.append(
+                _about(
+                    DisagreementKind.SCORE_DIFFERS,
+                    task.task_id,
+                    entry.score,
+                    task.score,
+                )
+            )
+        if entry.passed is not task.passed:
+            found.append(
+                _about(
+                    DisagreementKind.VERDICT_DIFFERS,
+                    task.task_id,
+                    entry.passed,
+                    task.passed,
+                )
+            )
+        found.extend(_gated(task.gated_score, entry.gated_score, task.task_id))
+    found.extend(
+        _about(DisagreementKind.COUNTS_DIFFER, task_id) for task_id in sorted(theirs)
+    )
+    return found
+
+
+def _about(
+    kind: DisagreementKind,
+    task_id: object,
+    host: object = UNSET,
+    ours: object = UNSET,
+) -> Disagreement:
+    return Disagreement(
+        kind=kind.value,
+        task_id=task_id,  # type: ignore[arg-type]  # str or UNSET
+        host=host,  # type: ignore[arg-type]  # a figure or UNSET
+        ours=ours,  # type: ignore[arg-type]  # a figure or UNSET
+    )
+
+
+def _gated(ours: object, host: object, task_id: object) -> list[Disagreement]:
+    if ours is UNSET:
+        return []
+    if host is UNSET:
+        return [
+            _about(DisagreementKind.GATED_SCORE_MISSING, task_id, UNSET, ours)
+        ]
+    if isinstance(ours, float) and isinstance(host, float):
+        if abs(ours - host) <= TOLERANCE:
+            return []
+        return [_about(DisagreementKind.GATED_SCORE_DIFFERS, task_id, host, ours)]
+    return []
+
+
+def _verdict(
+    host_passed: bool,  # noqa: FBT001  # two verdicts side by side
+    our_passed: bool,  # noqa: FBT001  # two verdicts side by side
+    *,
+    legacy_passed: bool,
+) -> list[Disagreement]:
+    if host_passed is our_passed:
+        return []
+    kind = (
+        DisagreementKind.SUITE_PASSED_UNGATED
+        if host_passed and legacy_passed
+        else DisagreementKind.VERDICT_DIFFERS
+    )
+    return [Disagreement(kind=kind.value, host=host_passed, ours=our_passed)]
+
+
+def _figures(
+    host: tuple[float, int, int], ours: tuple[float, int, int]
+) -> list[Disagreement]:
+    found = []
+    if abs(host[0] - ours[0]) > TOLERANCE:
+        found.append(
+            Disagreement(
+                kind=DisagreementKind.AGGREGATE_DIFFERS.value,
+                host=host[0],
+                ours=ours[0],
+            )
+        )
+    found.extend(
+        Disagreement(
+            kind=DisagreementKind.COUNTS_DIFFER.value, host=theirs, ours=own
+        )
+        for theirs, own in zip(host[1:], ours[1:], strict=True)
+        if theirs != own
+    )
+    return found

@@ -1,0 +1,111 @@
+"""A suite made ready for grading: its tasks, bars and compiled expectations."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from schemas.errors import DecodeError, SuiteError
+from schemas.suite import PassRule, Suite, Thresholds
+from streams.core.arguments import ArgsDigester
+from streams.core.trajectory import ArgsNeed, Expectation, compile_expectation
+
+
+class CompiledTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One task: its id, its place in the suite, and its expectation if any."""
+
+    task_id: str
+    index: int
+    expectation: Expectation | None
+
+
+class CompiledSuite:
+    """A suite with every expectation compiled; immutable by convention.
+
+    Args:
+        suite: The decoded suite.
+        digester: Makes the digests that expected arguments are compared by.
+        aliases: Observed tool name -> the name suites use.
+        source: File or record the suite came from, for errors.
+
+    Raises:
+        SuiteError: An expectation that the schema cannot rule out but that has
+            no meaning; names the JSON path.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        digester: ArgsDigester,
+        aliases: Mapping[str, str] | None = None,
+        source: str = "suite",
+    ) -> None:
+        self.suite_id = suite.suite_id
+        self.version = suite.version
+        self.thresholds: Thresholds = suite.thresholds
+        self.has_trials = suite.trials is not None
+        self.count = suite.trials.count if suite.trials else 1
+        self.pass_rule = suite.trials.pass_rule if suite.trials else PassRule.ALL
+        self.tasks = tuple(
+            CompiledTask(
+                task_id=task.task_id,
+                index=index,
+                expectation=_expectation(task, index, digester, aliases or {}, source),
+            )
+            for index, task in enumerate(suite.tasks)
+        )
+        self.by_id = {task.task_id: task for task in self.tasks}
+        self.expectations = tuple(
+            task.expectation for task in self.tasks if task.expectation is not None
+        )
+        self._needs: dict[str, ArgsNeed] = {}
+
+    @property
+    def key(self) -> str:
+        """``suiteId@version``, as suites are keyed."""
+        return f"{self.suite_id}@{self.version}"
+
+    @property
+    def declared_trials(self) -> int:
+        """Trials the suite declares: tasks times ``trials.count``."""
+        return len(self.tasks) * self.count
+
+    def args_need(self, tool: str) -> ArgsNeed:
+        """What a call of ``tool`` must keep of its arguments for any task."""
+        need = self._needs.get(tool)
+        if need is None:
+            need = max(
+                (e.args_need(tool) for e in self.expectations), default=ArgsNeed.NONE
+            )
+            if len(self._needs) < _MAX_REMEMBERED_TOOLS:
+                self._needs[tool] = need
+        return need
+
+    def is_forbidden(self, tool: str) -> str | None:
+        """The ``forbidden`` entry of any task that ``tool`` hits, or None."""
+        for expectation in self.expectations:
+            entry = expectation.is_forbidden(tool)
+            if entry is not None:
+                return entry
+        return None
+
+
+# Tool names come from the wire: what is remembered of them is bounded.
+_MAX_REMEMBERED_TOOLS = 4096
+
+
+def _expectation(
+    task: object,
+    index: int,
+    digester: ArgsDigester,
+    aliases: Mapping[str, str],
+    source: str,
+) -> Expectation | None:
+    expected = getattr(task, "expected", None)
+    trajectory = expected.trajectory if expected is not None else None
+    if trajectory is None:
+        return None
+    where = f"$.tasks[{index}].expected.trajectory"
+    try:
+        return compile_expectation(trajectory, digester, aliases, where)
+    except DecodeError as error:
+        raise SuiteError(source, error.path, error.expected) from error

@@ -1,0 +1,291 @@
+"""From the state of a run to the records that are published.
+
+A record holds nothing but what follows from the set of the run's events: the
+same events give the same bytes, however they came.
+
+Source: RFC 0246 §C-§D; DESIGN.md §4 and §6.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from schemas.reasons import Reason, RunReason
+from schemas.records import (
+    RECORD_VERSION,
+    Evidence,
+    HostAudit,
+    SuiteRecord,
+    TaskRecord,
+    TrialEntry,
+)
+from schemas.summary import (
+    EvalSummary,
+    Regression,
+    TaskEntry,
+    TaskTrials,
+    TrialStats,
+)
+from streams.core.audit import host_audit
+from streams.core.compiled import CompiledSuite, CompiledTask
+from streams.core.policy import Policy
+from streams.core.run import RunState, TrialResult
+from streams.core.scoring import ZERO, aggregate, mean, pass_at_k, pass_hat_k
+from streams.core.tasks import TaskFigures, figures_of
+from streams.core.trials import grade_trial
+from streams.core.verdict import decide, outcome_of
+
+UNKNOWN_SUITE_ID = "unknown.evals.unknown"
+UNKNOWN_SUITE_VERSION = "0.0.0"
+
+
+class Graded(msgspec.Struct, frozen=True):
+    """A run graded as a whole.
+
+    Args:
+        suite_record: What is published of the run.
+        figures: Figures a task, in suite order; empty for an unknown suite.
+        strays: Trials of tasks the suite does not have.
+    """
+
+    suite_record: SuiteRecord
+    figures: tuple[TaskFigures, ...]
+    strays: tuple[TrialResult, ...]
+
+
+def grade_run(
+    state: RunState,
+    suite: CompiledSuite | None,
+    policy: Policy,
+    baseline: float | None = None,
+) -> Graded:
+    """Grades all that is known of a run.
+
+    Args:
+        state: The run's evidence; the run was started or scored.
+        suite: Its suite; None if it is not known, which closes the gate.
+        policy: The operator's choices.
+        baseline: ``aggregateScore`` of the run named as baseline, if known.
+
+    Returns:
+        The suite record and the figures it rests on.
+    """
+    if suite is None:
+        return Graded(_unknown_suite_record(state, policy), (), ())
+    by_task: dict[str, list[TrialResult]] = {}
+    for sequence in state.scores:
+        result = grade_trial(state, suite, policy, sequence)
+        by_task.setdefault(result.score.task_id, []).append(result)
+    figures = tuple(
+        figures_of(task, by_task.pop(task.task_id, ()), suite, policy)
+        for task in suite.tasks
+    )
+    strays = tuple(trial for trials in by_task.values() for trial in trials)
+    verdict = decide(state, suite, policy, figures, strays)
+    summary = EvalSummary(
+        suite_id=suite.suite_id,
+        suite_version=suite.version,
+        aggregate_score=float(verdict.aggregate),
+        passed=verdict.passed,
+        task_count=len(figures),
+        passed_count=sum(task.passed for task in figures),
+        tasks=tuple(task_entry(task, suite) for task in figures),
+        gated_aggregate_score=float(verdict.gated) if suite.expectations else UNSET,
+        total_cost_usd=UNSET
+        if verdict.total_cost is None
+        else float(verdict.total_cost),
+        regression=_regression(state, verdict.aggregate, baseline),
+        trial_stats=_trial_stats(figures, suite),
+    )
+    record = SuiteRecord(
+        record_version=RECORD_VERSION,
+        run_id=state.run_id,
+        outcome=verdict.outcome,
+        evidence=Evidence(calls=state.call_count, scores=len(state.scores)),
+        summary=summary,
+        reasons=verdict.reasons,
+        legacy_passed=verdict.legacy_passed,
+        host=_host(state, summary, figures, legacy_passed=verdict.legacy_passed),
+    )
+    return Graded(record, figures, strays)
+
+
+def task_record(
+    state: RunState, suite: CompiledSuite, figures: TaskFigures
+) -> TaskRecord:
+    """The record of one task.
+
+    Args:
+        state: The run's evidence.
+        suite: Its suite.
+        figures: The task's figures.
+    """
+    return TaskRecord(
+        record_version=RECORD_VERSION,
+        run_id=state.run_id,
+        suite_id=suite.suite_id,
+        suite_version=suite.version,
+        evidence=Evidence(
+            calls=sum(trial.calls for trial in figures.trials),
+            scores=len(figures.trials),
+        ),
+        task=task_entry(figures, suite),
+        trials=tuple(
+            _trial_entry(number, trial, figures.task)
+            for number, trial in enumerate(figures.trials, 1)
+        ),
+        reasons=figures.reasons,
+        legacy_passed=figures.legacy_passed,
+    )
+
+
+def figures_of_task(
+    state: RunState, suite: CompiledSuite, policy: Policy, task: CompiledTask
+) -> TaskFigures:
+    """Figures of one task of a run, from all its scores known so far."""
+    trials = [
+        grade_trial(state, suite, policy, sequence)
+        for sequence in state.scores_of(task.task_id)
+    ]
+    return figures_of(task, trials, suite, policy)
+
+
+def task_entry(figures: TaskFigures, suite: CompiledSuite) -> TaskEntry:
+    """The task's entry in the scorecard.
+
+    ``gatedScore`` stands on every task with an expectation, and elsewhere only
+    where it differs from ``score`` (RFC 0246 §D).
+    """
+    score, gated = float(figures.score), float(figures.gated)
+    shows_gate = figures.task.expectation is not None or gated != score
+    scores = [trial.score for trial in figures.trials]
+    costs = [Fraction(s.cost_usd) for s in scores if s.cost_usd is not None]
+    latencies = [Fraction(s.latency_ms) for s in scores if s.latency_ms is not None]
+    valid = [s.schema_valid for s in scores if s.schema_valid is not None]
+    return TaskEntry(
+        task_id=figures.task.task_id,
+        score=score,
+        passed=figures.passed,
+        gated_score=gated if shows_gate else UNSET,
+        cost_usd=float(sum(costs, ZERO)) if costs else UNSET,
+        # round() of a fraction is half-even.
+        latency_ms=round(mean(latencies)) if latencies else UNSET,
+        schema_valid=all(valid) if valid else UNSET,
+        trials=_task_trials(figures, score) if suite.has_trials else UNSET,
+    )
+
+
+def _task_trials(figures: TaskFigures, score: float) -> TaskTrials:
+    total = max(figures.declared, len(figures.trials))
+    k = figures.declared
+    return TaskTrials(
+        count=figures.declared,
+        scored=len(figures.trials),
+        passed=figures.verdicts,
+        mean_score=score,
+        pass_at_k=float(pass_at_k(total, figures.verdicts, k)),
+        pass_hat_k=float(pass_hat_k(total, figures.verdicts, k)),
+    )
+
+
+def _trial_stats(
+    figures: Sequence[TaskFigures], suite: CompiledSuite
+) -> TrialStats | UnsetType:
+    if not suite.has_trials:
+        return UNSET
+    counts = [
+        (max(task.declared, len(task.trials)), task.verdicts) for task in figures
+    ]
+    ks = range(1, suite.count + 1)
+    return TrialStats(
+        count=suite.count,
+        pass_at_k=tuple(
+            float(mean([pass_at_k(n, c, k) for n, c in counts])) for k in ks
+        ),
+        pass_hat_k=tuple(
+            float(mean([pass_hat_k(n, c, k) for n, c in counts])) for k in ks
+        ),
+    )
+
+
+def _trial_entry(number: int, trial: TrialResult, task: CompiledTask) -> TrialEntry:
+    off_path = trial.matched is False
+    expectation = task.expectation
+    score = float(trial.score.score)
+    return TrialEntry(
+        trial=number,
+        sequence=trial.score.sequence,
+        score=score,
+        gating_score=0.0 if trial.gated else score,
+        passed=trial.passed,
+        host_passed=trial.score.passed,
+        matched=UNSET if trial.matched is None else trial.matched,
+        calls=trial.calls,
+        expected=expectation.labels if off_path and expectation is not None else UNSET,
+        observed=trial.observed if off_path else UNSET,
+        reasons=trial.reasons,
+    )
+
+
+def _host(
+    state: RunState,
+    summary: EvalSummary,
+    figures: Sequence[TaskFigures],
+    *,
+    legacy_passed: bool,
+) -> HostAudit | UnsetType:
+    audit = host_audit(state, summary, figures, legacy_passed=legacy_passed)
+    if state.completed is None and not audit.disagreements:
+        return UNSET
+    return audit
+
+
+def _regression(
+    state: RunState, measured: Fraction, baseline: float | None
+) -> Regression | UnsetType:
+    named = state.started.baseline_run_id if state.started is not None else None
+    if named is None or baseline is None:
+        return UNSET
+    return Regression(
+        baseline_run_id=named, score_delta=float(measured - Fraction(str(baseline)))
+    )
+
+
+def _unknown_suite_record(state: RunState, policy: Policy) -> SuiteRecord:
+    """What can be said of a run whose suite is not known: its measurements."""
+    by_task: dict[str, list[Fraction]] = {}
+    for sequence in state.scores:
+        score = state.score_at(sequence)
+        by_task.setdefault(score.task_id, []).append(Fraction(score.score))
+    means = {task_id: mean(scores) for task_id, scores in sorted(by_task.items())}
+    reasons = [Reason(code=RunReason.UNKNOWN_SUITE.value)]
+    if not state.scores:
+        reasons.append(Reason(code=RunReason.NOTHING_EVALUATED.value))
+    started = state.started
+    return SuiteRecord(
+        record_version=RECORD_VERSION,
+        run_id=state.run_id,
+        # Without its suite nobody can say that a run is whole.
+        outcome=outcome_of(state, missing=True),
+        evidence=Evidence(calls=state.call_count, scores=len(state.scores)),
+        summary=EvalSummary(
+            suite_id=UNKNOWN_SUITE_ID if started is None else started.suite_id,
+            suite_version=(
+                UNKNOWN_SUITE_VERSION if started is None else started.suite_version
+            ),
+            aggregate_score=float(
+                aggregate(list(means.values()), policy.aggregation)
+            ),
+            passed=False,
+            task_count=len(means),
+            passed_count=0,
+            tasks=tuple(
+                TaskEntry(task_id=task_id, score=float(score), passed=False)
+                for task_id, score in means.items()
+            ),
+        ),
+        reasons=tuple(reasons),
+        legacy_passed=False,
+    )

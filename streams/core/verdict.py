@@ -1,0 +1,279 @@
+"""The suite verdict: bars, budgets and inventory, with the reasons.
+
+Source: RFC 0246 §B; DESIGN.md §4, "Suite" and "Inventory before verdict".
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import msgspec
+
+from schemas.events import EventType
+from schemas.reasons import Reason, RunReason
+from schemas.records import Outcome
+from streams.core.compiled import CompiledSuite
+from streams.core.policy import CallEvidence, MissingBudget, Policy
+from streams.core.run import RunState, TrialResult
+from streams.core.scoring import ZERO, aggregate, percentile
+from streams.core.tasks import TaskFigures, pass_score_of
+
+
+class SuiteVerdict(msgspec.Struct, frozen=True):
+    """The verdict of one run.
+
+    Args:
+        aggregate: Exact aggregate of the task scores.
+        gated: Exact aggregate of the task gating scores.
+        total_cost: Exact sum of the reported costs in USD; None if none is.
+        outcome: How the run ended.
+        passed: Our verdict (RFC 0246).
+        legacy_passed: The verdict on ungated scores (RFC 0244).
+        reasons: Why the gate is closed; empty if it is open.
+    """
+
+    aggregate: Fraction
+    gated: Fraction
+    total_cost: Fraction | None
+    outcome: Outcome
+    passed: bool
+    legacy_passed: bool
+    reasons: tuple[Reason, ...]
+
+
+def decide(
+    state: RunState,
+    suite: CompiledSuite,
+    policy: Policy,
+    figures: Sequence[TaskFigures],
+    strays: Sequence[TrialResult],
+) -> SuiteVerdict:
+    """Decides one run.
+
+    Args:
+        state: The run's evidence.
+        suite: Its suite.
+        policy: The operator's choices.
+        figures: One entry a task, in suite order.
+        strays: Graded trials of tasks the suite does not have.
+
+    Returns:
+        The verdict; every closed gate has at least one reason.
+    """
+    trials = [trial for task in figures for trial in task.trials]
+    everything = [*trials, *strays]
+    gated = aggregate([task.gated for task in figures], policy.aggregation)
+    measured = aggregate([task.score for task in figures], policy.aggregation)
+    shared = [
+        *inventory_reasons(state, suite, figures),
+        *_stray_reasons(strays),
+        *_budget_reasons(suite, policy, everything),
+    ]
+    paths = path_reasons(state, suite, policy)
+    gate = _bar_reasons(state, suite, policy, everything, gated)
+    legacy_gate = _legacy_bar_holds(state, suite, policy, measured)
+    return SuiteVerdict(
+        aggregate=measured,
+        gated=gated,
+        total_cost=_total_cost(everything),
+        outcome=outcome_of(state, missing=missing_trials(figures) > 0),
+        passed=not (gate or shared or paths),
+        legacy_passed=legacy_gate and not shared,
+        reasons=(*gate, *shared, *paths),
+    )
+
+
+def missing_trials(figures: Sequence[TaskFigures]) -> int:
+    """Declared trials that were not scored."""
+    return sum(max(0, task.declared - len(task.trials)) for task in figures)
+
+
+def outcome_of(state: RunState, *, missing: bool) -> Outcome:
+    """How the run ended; an ending matters only where trials are missing."""
+    if not missing:
+        return Outcome.COMPLETE
+    ending = state.ended.ending if state.ended is not None else None
+    if ending is EventType.RUN_FAILED:
+        return Outcome.FAILED
+    if ending is EventType.RUN_CANCELLED:
+        return Outcome.CANCELLED
+    if ending is None and state.completed is None and state.idle:
+        return Outcome.ABANDONED
+    return Outcome.INCOMPLETE
+
+
+_OUTCOME_REASONS = {
+    Outcome.FAILED: RunReason.RUN_FAILED,
+    Outcome.CANCELLED: RunReason.RUN_CANCELLED,
+    Outcome.ABANDONED: RunReason.ABANDONED,
+}
+
+
+def inventory_reasons(
+    state: RunState, suite: CompiledSuite, figures: Sequence[TaskFigures]
+) -> list[Reason]:
+    """What is missing, too much, or contradictory; under either rule."""
+    reasons = []
+    missing = missing_trials(figures)
+    if missing:
+        reasons.append(
+            Reason(
+                code=RunReason.INCOMPLETE.value,
+                count=suite.declared_trials - missing,
+                limit=suite.declared_trials,
+            )
+        )
+        named = _OUTCOME_REASONS.get(outcome_of(state, missing=True))
+        if named is not None:
+            reasons.append(Reason(code=named.value))
+    reasons.extend(
+        Reason(
+            code=RunReason.EXTRA_TRIAL.value,
+            task_id=task.task.task_id,
+            count=len(task.trials),
+            limit=task.declared,
+        )
+        for task in figures
+        if len(task.trials) > task.declared
+    )
+    if state.conflict:
+        reasons.append(Reason(code=RunReason.SEQUENCE_CONFLICT.value))
+    declared_none = state.started is not None and state.started.task_count == 0
+    if declared_none or not state.scores:
+        reasons.append(Reason(code=RunReason.NOTHING_EVALUATED.value))
+    return reasons
+
+
+def _stray_reasons(strays: Sequence[TrialResult]) -> list[Reason]:
+    counts: dict[str, int] = {}
+    for trial in strays:
+        counts[trial.score.task_id] = counts.get(trial.score.task_id, 0) + 1
+    return [
+        Reason(code=RunReason.UNKNOWN_TASK.value, task_id=task_id, count=count)
+        for task_id, count in sorted(counts.items())
+    ]
+
+
+def path_reasons(
+    state: RunState, suite: CompiledSuite, policy: Policy
+) -> list[Reason]:
+    """What is wrong with the run's calls as a whole, apart from any trial."""
+    reasons = []
+    hits: dict[tuple[str, str], int] = {}
+    if suite.expectations:
+        for call in state.unattributed_calls(policy.attribution):
+            entry = suite.is_forbidden(call.tool)
+            if entry is not None:
+                hits[entry, call.tool] = hits.get((entry, call.tool), 0) + 1
+    reasons.extend(
+        Reason(
+            code=RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value,
+            expected=entry,
+            observed=tool,
+            count=count,
+        )
+        for (entry, tool), count in sorted(hits.items())[:_MAX_HITS]
+    )
+    if state.overflow:
+        reasons.append(
+            Reason(
+                code=RunReason.TRAJECTORY_OVERFLOW.value,
+                limit=policy.max_calls_per_trial,
+            )
+        )
+    if state.calls_dropped:
+        reasons.append(Reason(code=RunReason.CALLS_DROPPED.value))
+    if state.misrouted:
+        reasons.append(Reason(code=RunReason.MISROUTED_EVENTS.value))
+    if policy.require_call_evidence is CallEvidence.CLOSED and lacks_calls(
+        state, suite
+    ):
+        reasons.append(Reason(code=RunReason.NO_CALL_EVIDENCE.value))
+    return reasons
+
+
+_MAX_HITS = 20
+
+
+def lacks_calls(state: RunState, suite: CompiledSuite) -> bool:
+    """Whether a pass would rest on the absence of calls alone."""
+    return bool(suite.expectations) and state.call_count == 0
+
+
+def _bar_reasons(
+    state: RunState,
+    suite: CompiledSuite,
+    policy: Policy,
+    trials: Sequence[TrialResult],
+    gated: Fraction,
+) -> list[Reason]:
+    bar = pass_score_of(suite, policy)
+    code = RunReason.BELOW_PASS_SCORE.value
+    if bar is not None:
+        value = float(gated)
+        return [] if value >= bar else [Reason(code=code, value=value, limit=bar)]
+    # No bar is known: the host's own verdict, closed if any trial was gated.
+    if any(trial.gated for trial in trials):
+        return [Reason(code=code, count=sum(trial.gated for trial in trials))]
+    if state.completed is None:
+        return [Reason(code=RunReason.INCOMPLETE.value)]
+    return [] if state.completed.passed else [Reason(code=code)]
+
+
+def _legacy_bar_holds(
+    state: RunState, suite: CompiledSuite, policy: Policy, measured: Fraction
+) -> bool:
+    bar = pass_score_of(suite, policy)
+    if bar is not None:
+        return float(measured) >= bar
+    return state.completed is not None and state.completed.passed
+
+
+def _total_cost(trials: Sequence[TrialResult]) -> Fraction | None:
+    costs = [
+        Fraction(trial.score.cost_usd)
+        for trial in trials
+        if trial.score.cost_usd is not None
+    ]
+    return sum(costs, ZERO) if costs else None
+
+
+def _budget_reasons(
+    suite: CompiledSuite, policy: Policy, trials: Sequence[TrialResult]
+) -> list[Reason]:
+    reasons = []
+    closed = policy.missing_budget is MissingBudget.CLOSED
+    max_cost = suite.thresholds.max_cost_usd
+    if max_cost is not None:
+        if closed and (
+            not trials or any(trial.score.cost_usd is None for trial in trials)
+        ):
+            reasons.append(
+                Reason(code=RunReason.COST_UNREPORTED.value, limit=max_cost)
+            )
+        total = float(_total_cost(trials) or ZERO)
+        if total > max_cost:
+            reasons.append(
+                Reason(
+                    code=RunReason.COST_EXCEEDED.value, value=total, limit=max_cost
+                )
+            )
+    max_latency = suite.thresholds.max_p95_latency_ms
+    if max_latency is not None:
+        latencies = [
+            trial.score.latency_ms
+            for trial in trials
+            if trial.score.latency_ms is not None
+        ]
+        if closed and (not trials or len(latencies) < len(trials)):
+            reasons.append(
+                Reason(code=RunReason.LATENCY_UNREPORTED.value, limit=max_latency)
+            )
+        if latencies and percentile(latencies, 95) > max_latency:
+            reasons.append(
+                Reason(
+                    code=RunReason.LATENCY_EXCEEDED.value,
+                    value=percentile(latencies, 95),
+                    limit=max_latency,
+                )
+            )
+    return reasons
