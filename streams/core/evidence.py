@@ -10,11 +10,10 @@ from schemas.events import (
     EvalScored,
     EvalStarted,
     EventType,
-    Payload,
     RunEnded,
     ToolCalled,
 )
-from streams.core.arguments import ArgsDigester
+from streams.core.arguments import ArgsDigester, ArgumentsError
 from streams.core.trajectory import ArgsNeed
 
 
@@ -113,8 +112,10 @@ def call_from(
         need: What a step may compare of the arguments.
         digester: Makes the digests.
 
-    Raises:
-        ArgumentsError: ``inputs`` are needed and are no canonical JSON.
+    Returns:
+        The call. Arguments that have no canonical form (a key twice, too deep)
+        leave it without evidence of them: it still counts as a call, and meets
+        no step that compares arguments.
 
     Source: DESIGN.md §3, "the event's argsHash is used if present, else the
     hash of inputs".
@@ -128,15 +129,7 @@ def call_from(
             None,
             envelope.node_id,
         )
-    digest: bytes | None = None
-    parts: dict[str, bytes] | None = None
-    inputs = bytes(payload.inputs)
-    if inputs and need is ArgsNeed.PARTS:
-        digest, parts = digester.both(inputs)
-    elif inputs and payload.args_hash is None:
-        digest = digester.whole(inputs)
-    if payload.args_hash is not None:
-        digest = digester.whole_from_hash(payload.args_hash)
+    digest, parts = _digests(payload, need, digester)
     return Call(
         envelope.sequence,
         envelope.event_id,
@@ -147,23 +140,34 @@ def call_from(
     )
 
 
-def fact_from(
-    envelope: Envelope, payload: Payload, need: ArgsNeed, digester: ArgsDigester
-) -> Fact:
-    """The fact of an event of a type pathgate reads.
+def _digests(
+    payload: ToolCalled, need: ArgsNeed, digester: ArgsDigester
+) -> tuple[bytes | None, dict[str, bytes] | None]:
+    digest: bytes | None = None
+    parts: dict[str, bytes] | None = None
+    inputs = bytes(payload.inputs)
+    try:
+        if inputs and need is ArgsNeed.PARTS:
+            digest, parts = digester.both(inputs)
+        elif inputs and payload.args_hash is None:
+            digest = digester.whole(inputs)
+    except ArgumentsError:
+        digest = parts = None
+    if payload.args_hash is not None:
+        digest = digester.whole_from_hash(payload.args_hash)
+    return digest, parts
+
+
+def mark_from(
+    envelope: Envelope, payload: EvalScored | EvalStarted | EvalCompleted | RunEnded
+) -> Score | Started | Completed | Ended:
+    """The fact of an event that is no call.
 
     Args:
         envelope: The event.
         payload: Its payload.
-        need: For a call, what a step may compare of its arguments.
-        digester: For a call, makes the digests.
-
-    Raises:
-        ArgumentsError: As ``call_from``.
     """
     sequence, event_id = envelope.sequence, envelope.event_id
-    if isinstance(payload, ToolCalled):
-        return call_from(envelope, payload, need, digester)
     if isinstance(payload, EvalScored):
         return Score(
             sequence,
@@ -195,10 +199,6 @@ def fact_from(
             payload.task_count,
             payload.passed_count,
         )
-    return _ended(sequence, event_id, payload)
-
-
-def _ended(sequence: int, event_id: str, payload: RunEnded) -> Ended:
     return Ended(sequence, event_id, payload.ending)
 
 

@@ -6,6 +6,7 @@ order, duplicated or late, end in the same records.
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 from datetime import datetime
 from enum import IntEnum
 
@@ -13,8 +14,8 @@ import msgspec
 
 from schemas.events import Envelope, Payload, ToolCalled
 from schemas.reasons import Reason
-from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
+from streams.core.context import Context
 from streams.core.evidence import (
     Call,
     Completed,
@@ -23,10 +24,10 @@ from streams.core.evidence import (
     Score,
     Started,
     call_from,
-    fact_from,
+    mark_from,
     same_evidence,
 )
-from streams.core.policy import Attribution, Policy
+from streams.core.policy import Attribution
 from streams.core.trajectory import ArgsNeed
 
 
@@ -65,6 +66,7 @@ class TrialResult(msgspec.Struct, frozen=True):
         return self.matched is False or self.score.fixture_miss
 
 
+_DERIVED = ("facts", "order", "scores", "started", "completed", "ended", "suite")
 _facts_encoder = msgspec.msgpack.Encoder()
 
 
@@ -93,6 +95,7 @@ class RunState:
         misrouted: Events of the run were on a partition that is not its own.
         idle: The run was closed because nothing more came.
         started: First ``eval.started`` by sequence.
+        suite: The suite it names, where that is known.
         completed: First ``eval.completed`` by sequence.
         ended: First ending of the run by sequence.
     """
@@ -118,6 +121,7 @@ class RunState:
         "run_id",
         "scores",
         "started",
+        "suite",
         "unsealed",
     )
 
@@ -138,6 +142,7 @@ class RunState:
         self.misrouted = False
         self.idle = False
         self.started: Started | None = None
+        self.suite: CompiledSuite | None = None
         self.completed: Completed | None = None
         self.ended: Ended | None = None
         self._hold = hold
@@ -165,59 +170,55 @@ class RunState:
         return self._by_task.get(task_id, [])
 
     def apply(
-        self,
-        envelope: Envelope,
-        payload: Payload,
-        suite: CompiledSuite | None,
-        digester: ArgsDigester,
-        policy: Policy,
+        self, envelope: Envelope, payload: Payload, context: Context
     ) -> Applied:
         """Folds one event in.
 
         Args:
             envelope: The event; of this run.
             payload: Its payload.
-            suite: The run's suite where it is known: says which arguments must
-                be digested. Without it, all are.
-            digester: Makes the digests of arguments.
-            policy: Attribution and limits.
+            context: Policy, digester and the suites that are known. Where the
+                run's suite is not, all arguments are digested.
 
         Returns:
             What it did. Late, repeated and conflicting events are no errors.
-
-        Raises:
-            ArgumentsError: ``inputs`` must be compared and are no canonical
-                JSON; the state is unchanged.
         """
         sequence = envelope.sequence
         if isinstance(payload, ToolCalled):
+            suite = self.suite
             need = (
                 ArgsNeed.PARTS if suite is None else suite.args_need(payload.tool_name)
             )
-            fact: Fact = call_from(envelope, payload, need, digester)
+            fact: Fact = call_from(envelope, payload, need, context.digester)
         else:
-            fact = fact_from(envelope, payload, ArgsNeed.NONE, digester)
+            fact = mark_from(envelope, payload)
         existing = self.facts.get(sequence)
         if existing is not None:
-            return self._again(existing, fact)
-        if isinstance(fact, Call) and self._is_full(sequence, policy):
+            return self._again(existing, fact, context)
+        if isinstance(fact, Call) and self._is_full(sequence, context):
             self.overflow = True
             return Applied.OVERFLOW
-        self._add(fact, policy.attribution)
+        self._add(fact, context)
         if self.latest_at is None or envelope.timestamp > self.latest_at:
             self.latest_at = envelope.timestamp
         return Applied.NEW
+
+    def know_suite(self, suite: CompiledSuite) -> None:
+        """Takes the suite that ``eval.started`` names, once it is known."""
+        self.suite = suite
+        self.results.clear()
+        self.dirty.update(self._task_ids())
 
     def seal(self, sequence: int) -> None:
         """Marks the score or ending with this ``sequence`` as sealed."""
         self.unsealed.discard(sequence)
 
-    def restore(self, facts: list[Fact], attribution: Attribution) -> None:
+    def restore(self, facts: Iterable[Fact], context: Context) -> None:
         """Takes stored facts in, in any order; seals and flags are apart."""
         hold, self._hold = self._hold, False
         for fact in facts:
             if fact.sequence not in self.facts:
-                self._add(fact, attribution)
+                self._add(fact, context)
         self._hold = hold
 
     def calls_of(self, sequence: int, attribution: Attribution) -> list[Call]:
@@ -263,13 +264,13 @@ class RunState:
             and (s < start or s > last_by_node.get(f.node_id, -1))
         ]
 
-    def _again(self, existing: Fact, fact: Fact) -> Applied:
+    def _again(self, existing: Fact, fact: Fact, context: Context) -> Applied:
         if same_evidence(existing, fact):
             return Applied.DUPLICATE
         known, self.conflict = self.conflict, True
         if _precedence(fact) < _precedence(existing):
             self.facts[fact.sequence] = fact
-            self._rebuild()
+            self._rebuild(context)
             if self._hold and not isinstance(fact, Call):
                 self.unsealed.add(fact.sequence)
             return Applied.CONFLICT
@@ -277,8 +278,8 @@ class RunState:
             self.dirty.update(self._task_ids())
         return Applied.DUPLICATE if known else Applied.CONFLICT
 
-    def _is_full(self, sequence: int, policy: Policy) -> bool:
-        limit = policy.max_calls_per_trial
+    def _is_full(self, sequence: int, context: Context) -> bool:
+        limit = context.policy.max_calls_per_trial
         if not self.scores or sequence > self.scores[-1]:
             return self._tail_calls >= limit
         index = bisect_left(self.scores, sequence)
@@ -287,7 +288,7 @@ class RunState:
         held = bisect_left(order, self.scores[index]) - bisect_right(order, low)
         return held >= limit
 
-    def _add(self, fact: Fact, attribution: Attribution) -> None:
+    def _add(self, fact: Fact, context: Context) -> None:
         sequence = fact.sequence
         order = self.order
         self.facts[sequence] = fact
@@ -300,19 +301,20 @@ class RunState:
             if not self.scores or sequence > self.scores[-1]:
                 self._tail_calls += 1
             else:
-                self._invalidate_after(sequence, fact.node_id, attribution)
+                self._invalidate_after(sequence, fact.node_id, context)
         else:
-            self._add_mark(fact, attribution)
+            self._add_mark(fact, context)
 
     def _add_mark(
-        self, fact: Score | Started | Completed | Ended, attribution: Attribution
+        self, fact: Score | Started | Completed | Ended, context: Context
     ) -> None:
         sequence = fact.sequence
         if isinstance(fact, Score):
-            self._add_score(fact, attribution)
+            self._add_score(fact, context)
         elif isinstance(fact, Started):
             if self.started is None or sequence < self.started.sequence:
                 self.started = fact
+                self.suite = context.suites.get(fact.suite_key)
                 self.results.clear()
                 self.dirty.update(self._task_ids())
             return
@@ -324,23 +326,24 @@ class RunState:
         if self._hold:
             self.unsealed.add(sequence)
 
-    def _add_score(self, fact: Score, attribution: Attribution) -> None:
+    def _add_score(self, fact: Score, context: Context) -> None:
         sequence = fact.sequence
         if not self.scores or sequence > self.scores[-1]:
             self.scores.append(sequence)
             self._tail_calls = len(self.order) - bisect_right(self.order, sequence)
         else:
-            self._invalidate_after(sequence, fact.node_id, attribution)
+            self._invalidate_after(sequence, fact.node_id, context)
             insort(self.scores, sequence)
         insort(self._by_task.setdefault(fact.task_id, []), sequence)
         self.dirty.add(fact.task_id)
 
     def _invalidate_after(
-        self, sequence: int, node_id: str | None, attribution: Attribution
+        self, sequence: int, node_id: str | None, context: Context
     ) -> None:
+        by_sequence = context.policy.attribution is Attribution.SEQUENCE
         for later in self.scores[bisect_right(self.scores, sequence) :]:
             score = self.score_at(later)
-            if attribution is Attribution.SEQUENCE or score.node_id == node_id:
+            if by_sequence or score.node_id == node_id:
                 self.results.pop(later, None)
                 self.dirty.add(score.task_id)
                 return
@@ -358,14 +361,14 @@ class RunState:
     def _task_ids(self) -> set[str]:
         return set(self._by_task)
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, context: Context) -> None:
         """Derives everything anew from ``facts``, after one was replaced."""
         facts = [self.facts[sequence] for sequence in self.order]
         unsealed = self.unsealed
         gone = self._task_ids_of_results()
         fresh = RunState(self.run_id)
-        fresh.restore(facts, Attribution.SEQUENCE)
-        for name in ("facts", "order", "scores", "started", "completed", "ended"):
+        fresh.restore(facts, context)
+        for name in _DERIVED:
             setattr(self, name, getattr(fresh, name))
         self.call_count = fresh.call_count
         self._tail_calls = fresh._tail_calls  # noqa: SLF001  # own class

@@ -1,0 +1,214 @@
+"""The core over log files: folds lines, retires finished runs, grades the rest."""
+
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from schemas.codec import decode_event, encode
+from schemas.errors import DecodeError
+from schemas.events import ToolCalled
+from streams.core.context import Context
+from streams.core.rows import (
+    ROW_VERSION,
+    RowStatus,
+    RunRow,
+    decode_row,
+    encode_row,
+    flags_of,
+    restore_state,
+)
+from streams.core.run import Applied, RunState
+from streams.core.summarize import grade_run, task_record
+from streams.replay.reader import Line
+from streams.replay.spool import Spool, Spooled
+
+# Finished runs are kept in memory a little while: a run's last events come
+# close together, and each would read the run back from disk.
+COOLING_RUNS = 512
+
+
+class GradedRun(NamedTuple):
+    """One run's final records.
+
+    Args:
+        run_id: The run.
+        record: Bytes of the suite record.
+        tasks: Bytes of the task records, in suite order.
+    """
+
+    run_id: str
+    record: bytes
+    tasks: tuple[bytes, ...]
+
+
+class FileGrader:
+    """Grades the events of one or more logs, in any order.
+
+    Args:
+        context: Policy, digester, suites.
+        reject: Called with source, line number and error for each line that is
+            no event; the rest is graded.
+        emit: Called with each run's records as it ends and as they change; for
+            following a log. Without it, records are read from ``finish``.
+        tasks: Whether task records are wanted.
+
+    Attributes:
+        events: Events that were read, of any type.
+        graded: Events of the types that are graded, duplicates included.
+        rejected: Lines that are no event.
+        duplicates: Events seen before.
+        conflicts: Events that contradict another of the same sequence.
+        overflowed: Calls left out beyond the limit of a trial.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        reject: Callable[[str, int, DecodeError], None],
+        emit: Callable[[GradedRun], None] | None = None,
+        *,
+        tasks: bool = True,
+    ) -> None:
+        self.events = 0
+        self.graded = 0
+        self.rejected = 0
+        self.duplicates = 0
+        self.conflicts = 0
+        self.overflowed = 0
+        self._context = context
+        self._reject = reject
+        self._emit = emit
+        self._tasks = tasks
+        self._runs: dict[str, RunState] = {}
+        self._cooling: dict[str, None] = {}
+        self._spool = Spool()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._spool.close()
+
+    def add(self, source: str, lines: Iterable[Line]) -> None:
+        """Folds a block of lines in.
+
+        Args:
+            source: Name of the log, for errors.
+            lines: As from ``read_lines``.
+        """
+        runs, context = self._runs, self._context
+        counts = [0, 0, 0, 0]
+        for number, data in lines:
+            try:
+                if data is None:
+                    raise _TOO_LARGE
+                envelope, payload = decode_event(data)
+                self.events += 1
+                if payload is None:
+                    continue
+                state = runs.get(envelope.run_id)
+                if state is None:
+                    state = self._open(envelope.run_id)
+                counts[state.apply(envelope, payload, context)] += 1
+            except DecodeError as error:
+                self.rejected += 1
+                self._reject(source, number, error)
+                continue
+            if not isinstance(payload, ToolCalled) and (
+                state.completed is not None or state.ended is not None
+            ):
+                self._cool(state)
+        self.graded += sum(counts)
+        self.duplicates += counts[Applied.DUPLICATE]
+        self.conflicts += counts[Applied.CONFLICT]
+        self.overflowed += counts[Applied.OVERFLOW]
+
+    def finish(self) -> Iterator[GradedRun]:
+        """Ends the input: what is open is graded as abandoned.
+
+        Yields:
+            Each run's final records, by run id.
+        """
+        for state in list(self._runs.values()):
+            if state.completed is None and state.ended is None:
+                state.idle = True
+            self._retire(state)
+        for run_id in self._spool.with_baseline():
+            self._retire(self._open(run_id))
+        for run in self._spool:
+            if run.record:
+                yield _graded(run)
+
+    def _open(self, run_id: str) -> RunState:
+        spooled = self._spool.get(run_id)
+        if spooled is None:
+            state = RunState(run_id)
+        else:
+            row = decode_row(spooled.row)
+            state = restore_state(run_id, row, [], self._context, hold=False)
+        self._runs[run_id] = state
+        return state
+
+    def _cool(self, state: RunState) -> None:
+        if self._emit is not None:
+            self._retire(state)
+            return
+        self._cooling[state.run_id] = None
+        if len(self._cooling) > COOLING_RUNS:
+            oldest = next(iter(self._cooling))
+            del self._cooling[oldest]
+            cooled = self._runs.get(oldest)
+            if cooled is not None:
+                self._retire(cooled)
+
+    def _retire(self, state: RunState) -> None:
+        del self._runs[state.run_id]
+        run = self._spooled(state)
+        if self._emit is not None and run.record:
+            before = self._spool.get(state.run_id)
+            if before is None or before[2:4] != run[2:4]:
+                self._emit(_graded(run))
+        self._spool.put(run)
+
+    def _spooled(self, state: RunState) -> Spooled:
+        row = encode_row(
+            RunRow(
+                ROW_VERSION,
+                RowStatus.CLOSED,
+                0.0,
+                flags=flags_of(state),
+                latest_at=state.latest_at,
+                tail=list(state.facts.values()),
+            )
+        )
+        if not state.publishes:
+            return Spooled(state.run_id, row, b"", b"", None, 0.0)
+        named = state.started.baseline_run_id if state.started is not None else None
+        baseline = self._spool.aggregate_of(named) if named is not None else None
+        graded = grade_run(state, state.suite, self._context.policy, baseline)
+        tasks = [
+            encode(task_record(state, state.suite, figures))
+            for figures in graded.figures
+            if self._tasks and state.suite is not None
+        ]
+        return Spooled(
+            state.run_id,
+            row,
+            encode(graded.suite_record),
+            b"\n".join(tasks),
+            named,
+            graded.suite_record.summary.aggregate_score,
+        )
+
+
+_TOO_LARGE = DecodeError("$", "expected at most 1 MiB", "too-large")
+
+
+def _graded(run: Spooled) -> GradedRun:
+    tasks = tuple(run.tasks.split(b"\n")) if run.tasks else ()
+    return GradedRun(run.run_id, run.record, tasks)
