@@ -21,6 +21,8 @@ MakeTopic = Callable[..., Awaitable[str]]
 StartKafka = Callable[..., KafkaCluster]
 Headers = Sequence[tuple[str, bytes]]
 SCRIPT = Path(broker.__file__)
+# A killed broker is let in again, or its partitions move, once its session ended.
+QUICK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 
 async def produce(peer: Kafka, topic: str, values: Sequence[bytes]) -> None:
@@ -87,7 +89,7 @@ async def test_restarted_broker_still_has_its_records(
     start_kafka: StartKafka, make_topic: MakeTopic, *, kill: bool
 ) -> None:
     """Acknowledged records outlive the broker's process, ended well or killed."""
-    cluster = await asyncio.to_thread(start_kafka)
+    cluster = await asyncio.to_thread(start_kafka, config=QUICK)
     topic = await make_topic("harness.restart", on=cluster)
     values = [b"%d" % number for number in range(50)]
     await produce(cluster, topic, values)
@@ -104,7 +106,7 @@ async def test_three_brokers_survive_the_loss_of_one(
     start_kafka: StartKafka, make_topic: MakeTopic
 ) -> None:
     """With three copies and one broker killed, records are kept and taken."""
-    cluster = await asyncio.to_thread(start_kafka, 3)
+    cluster = await asyncio.to_thread(start_kafka, 3, config=QUICK)
     topic = await make_topic(
         "harness.copies",
         copies=3,
@@ -128,7 +130,7 @@ def test_quorum_starts_together_after_all_brokers_were_stopped(
     start_kafka: StartKafka,
 ) -> None:
     """Brokers that need each other to be ready are started in one call."""
-    cluster = start_kafka(3)
+    cluster = start_kafka(3, config=QUICK)
     bootstrap = cluster.bootstrap
     for each in (1, 2, 3):
         cluster.stop_broker(each, kill=True)
@@ -197,8 +199,16 @@ def test_broker_that_ends_at_start_reports_its_log(start_kafka: StartKafka) -> N
     """A taken port ends the broker, and its log's end is in the error."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(broker.StartFailed, match=f"1 ended.*127.0.0.1:{port}"):
+        with pytest.raises(broker.StartFailed, match=rf"(?s)1 ended.*:{port}: Address"):
             start_kafka(ports=[port])
+
+
+def test_archived_classes_are_mapped_by_a_broker(start_kafka: StartKafka) -> None:
+    """The archive that speeds up a start is fit for the Java that is to use it."""
+    archive = broker.share_classes()
+    cluster = start_kafka()
+    maps = Path(f"/proc/{cluster.pid(1)}/maps").read_text(encoding="utf-8")
+    assert str(archive) in maps
 
 
 @pytest.mark.kafka
