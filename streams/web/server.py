@@ -119,6 +119,12 @@ class WebServer(Service):
         addresses = self._runner.addresses
         return int(addresses[0][1]) if addresses else self._port
 
+    @property
+    def address(self) -> str:
+        """The address asked for; once started, the address bound."""
+        addresses = self._runner.addresses
+        return str(addresses[0][0]) if addresses else self._host
+
     async def on_start(self) -> None:
         """Bind and serve.
 
