@@ -1,0 +1,73 @@
+"""What an agent of a source topic is handed: a run of records of one partition."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from faust.types import TP
+
+
+class Record(Protocol):
+    """One record of a chunk, as aiokafka's decoder gives it.
+
+    aiokafka's ``ConsumerRecord`` fits too. Topic and partition are the chunk's.
+    """
+
+    @property
+    def offset(self) -> int:
+        """Place in the partition."""
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch."""
+
+    @property
+    def timestamp_type(self) -> int | None:
+        """0: the producer's clock, 1: the broker's; None in records of magic 0."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The key's bytes; None where the producer gave none."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value's bytes; None in a tombstone."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Headers in the producer's order; a name may come twice."""
+
+
+class Chunk:
+    """Consecutive records of one partition, acknowledged together or not at all.
+
+    The representation holds no byte of a record, so that a chunk can be logged.
+
+    Attributes:
+        tp: Topic and partition.
+        records: At least one, by ascending offset. Offsets may have gaps, where
+            the log was compacted or holds the markers of transactions.
+        first_offset: Offset of the first record.
+        next_offset: Where the next chunk begins; above the last record's offset.
+            Committed when this chunk and all before it are acknowledged.
+    """
+
+    __slots__ = ("first_offset", "next_offset", "records", "tp")
+
+    def __init__(
+        self, tp: TP, records: Sequence[Record], first_offset: int, next_offset: int
+    ) -> None:
+        self.tp = tp
+        self.records = records
+        self.first_offset = first_offset
+        self.next_offset = next_offset
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return len(self.records)
+
+    def __repr__(self) -> str:
+        """Place and size, nothing of the content."""
+        return (
+            f"<Chunk {self.tp.topic}/{self.tp.partition} "
+            f"{self.first_offset}..{self.next_offset} ({len(self.records)} records)>"
+        )

@@ -1,0 +1,424 @@
+"""The consumer that gives the agents of source topics chunks instead of records."""
+
+# ruff: noqa: SLF001 - leans on internals, which tests/contract/ingest pins
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from aiokafka.errors import KafkaTimeoutError
+from faust.transport.consumer import RecordMap
+from faust.transport.drivers.aiokafka import Consumer
+from faust.types import TP, ConsumerMessage, Message
+from faust.types.transports import TPorTopicSet, TransportT
+from faust.types.tuples import ack_lock
+from mode import ServiceT
+from mode.utils.futures import notify
+from mode.utils.queues import ThrowableQueue
+
+from streams.ingest.chunk import Chunk
+from streams.ingest.errors import IngestError
+from streams.ingest.ledger import Ledger
+from streams.ingest.tap import BatchConsumerThread, Demand, Taken
+
+# How long a wait lasts that something else usually ends: a bound on the cost of a
+# signal that never came, and on how late a stop is noticed.
+_IDLE_S = 1.0
+
+
+class BatchConsumer(Consumer):
+    """Faust's consumer, except that source topics are read in chunks.
+
+    A source topic's agent must iterate ``stream.noack().events()``; an event's value
+    is a ``Chunk``, and ``event.ack()`` may come late and in any order. All methods
+    are for the app's own event loop.
+    """
+
+    _thread: BatchConsumerThread
+
+    def __init__(self, transport: TransportT, *args: Any, **kwargs: Any) -> None:
+        settings = cast(Any, transport)
+        self._sources: frozenset[str] = settings.source_topics
+        self._chunks_waiting: int = settings.chunks_waiting
+        self._before_commit = settings.before_commit
+        self._ledgers: dict[TP, Ledger] = {}
+        self._held: deque[Taken] = deque()
+        self._changed = asyncio.Event()
+        self._resumed = asyncio.Event()
+        super().__init__(transport, *args, **kwargs)
+
+    def _new_consumer_thread(self) -> BatchConsumerThread:
+        return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    # -- what agents ask
+
+    def processed(self, tp: TP) -> int | None:
+        """Every record of the partition below this offset was processed.
+
+        That is: its chunk was acknowledged, or compaction or a transaction left no
+        record there, so that it reaches the end of the log, markers included.
+
+        Returns:
+            None where the partition is not ours, is of no source topic, or was not
+            positioned yet. Falls back to the committed offset in a rebalance.
+        """
+        ledger = self._ledgers.get(tp)
+        return None if ledger is None else ledger.processed
+
+    async def end_offsets(
+        self, tps: Iterable[TP], *, timeout_s: float = 10.0
+    ) -> dict[TP, int]:
+        """Asks the brokers now for the log ends: one request for each broker.
+
+        Args:
+            tps: Existing partitions, assigned or not.
+            timeout_s: Longest wait, retries included, seconds.
+
+        Returns:
+            For each partition the offset after the last committed record: what
+            ``processed`` reaches once all that was readable now is processed.
+
+        Raises:
+            TimeoutError: No answer in time.
+            KafkaError: An answer that trying again would not change.
+        """
+        try:
+            return await self._thread.run(self._thread.ends(list(tps), timeout_s))
+        except KafkaTimeoutError as slow:
+            raise TimeoutError(f"no log ends in {timeout_s} s") from slow
+
+    def is_current(self, chunk: Chunk) -> bool:
+        """Whether acknowledging the chunk would still count.
+
+        False once its partition was revoked or positioned anew, and once it is
+        acknowledged. What is false stays false.
+        """
+        ledger = self._ledgers.get(chunk.tp)
+        return ledger is not None and ledger.holds(chunk)
+
+    def committed_lag(self) -> dict[TP, int]:
+        """Offsets between the committed one and the log's end, by partition.
+
+        Asks nobody: the end is that of the partition's last fetch, and while its
+        agent has no room there is none. Source partitions of ours that were
+        fetched from; where nothing is committed, counted from where reading began.
+        """
+        lags = {}
+        for tp, ledger in self._ledgers.items():
+            end = self._thread.end_known(tp)
+            done = ledger.start if ledger.committed is None else ledger.committed
+            if end is not None and done is not None:
+                lags[tp] = max(0, end - done)
+        return lags
+
+    # -- acknowledging and committing
+
+    def ack(self, message: Message) -> bool:
+        """Acknowledges a message; for a chunk of an earlier positioning, nothing."""
+        if message.topic not in self._sources:
+            return super().ack(message)
+        with ack_lock:
+            if message.acked:
+                return False
+            message.acked = True
+            self._unacked_messages.discard(message)
+            ledger = self._ledgers.get(message.tp)
+            counts = ledger is not None and ledger.ack(cast(Chunk, message.value))
+        notify(self._waiting_for_ack)
+        return counts
+
+    def _filter_tps_with_pending_acks(
+        self, topics: TPorTopicSet | None = None
+    ) -> Iterator[TP]:
+        for tp in self._acked:
+            if tp.topic in self._sources:
+                raise IngestError(
+                    f"a stream acknowledged a chunk of {tp.topic} by itself: iterate "
+                    "stream.noack().events() and call event.ack()"
+                )
+        yield from super()._filter_tps_with_pending_acks(topics)
+        for tp in self._ledgers:
+            if topics is None or tp in topics or tp.topic in topics:
+                yield tp
+
+    def _new_offset(self, tp: TP) -> int | None:
+        if tp.topic not in self._sources:
+            return super()._new_offset(tp)
+        ledger = self._ledgers.get(tp)
+        return None if ledger is None else ledger.committable
+
+    def _should_commit(self, tp: TP, offset: int) -> bool:
+        return tp.topic in self._sources or super()._should_commit(tp, offset)
+
+    async def _handle_attached(self, commit_offsets: Mapping[TP, int]) -> None:
+        await super()._handle_attached(commit_offsets)
+        if self._before_commit is None:
+            return
+        if any(tp.topic in self._sources for tp in commit_offsets):
+            await self._before_commit()
+
+    async def _commit_offsets(
+        self,
+        offsets: Mapping[TP, int],
+        start_new_transaction: bool = True,  # noqa: FBT001, FBT002 - Faust's signature
+    ) -> bool:
+        # A rebalance may have come since the offsets were drawn up.
+        ledgers = {
+            tp: ledger
+            for tp, ledger in self._ledgers.items()
+            if tp in offsets and offsets[tp] <= (ledger.processed or 0)
+        }
+        offsets = {
+            tp: offset
+            for tp, offset in offsets.items()
+            if tp.topic not in self._sources or tp in ledgers
+        }
+        if not offsets:
+            return False
+        did_commit = await super()._commit_offsets(offsets, start_new_transaction)
+        if did_commit:
+            for tp, ledger in ledgers.items():
+                ledger.committed = offsets[tp]
+        return did_commit
+
+    # -- positions
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Gives up chunks that are out: the next owner reads them again."""
+        for tp in revoked:
+            self._close(tp)
+        await super().on_partitions_revoked(revoked)
+
+    async def perform_seek(self) -> None:
+        """Goes back to the committed offsets, unless the app is about to stop.
+
+        Faust also calls this where records arrive after the flow was stopped. In a
+        shutdown that would only void the last acknowledgements.
+        """
+        if not self.app.should_stop:
+            await super().perform_seek()
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Seeks all assigned partitions to their committed offsets."""
+        starts = {
+            tp: ledger.start
+            for tp, ledger in self._ledgers.items()
+            if ledger.start is not None
+        }
+        placed = await self._thread.run(self._thread.rewind(starts))
+        for tp, (stamp, committed, position) in placed.items():
+            if tp.topic in self._sources:
+                self._close(tp)
+                self._ledgers[tp] = Ledger(stamp, position, committed)
+        return {tp: cast(int, at.committed) for tp, at in placed.items()}
+
+    async def _seek(self, partition: TP, offset: int) -> None:
+        if partition.topic not in self._sources:
+            await super()._seek(partition, offset)
+            return
+        stamp = await self._thread.run(self._thread.place(partition, offset))
+        old = self._close(partition)
+        committed = None if old is None else old.committed
+        self._ledgers[partition] = Ledger(stamp, offset, committed)
+        self._kick()
+
+    async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
+        """Seeks partitions to given offsets and waits until that is done."""
+        others = {}
+        for tp, offset in partitions.items():
+            if tp.topic in self._sources:
+                await self.seek(tp, offset)
+            else:
+                others[tp] = offset
+        await super().seek_wait(others)
+
+    def _close(self, tp: TP) -> Ledger | None:
+        ledger = self._ledgers.pop(tp, None)
+        if ledger is not None:
+            for message in ledger.waiting:
+                self._unacked_messages.discard(message)
+        return ledger
+
+    # -- flow
+
+    def resume_flow(self) -> None:
+        """Allows messages to be handed out."""
+        super().resume_flow()
+        self._kick()
+
+    def resume_partitions(self, tps: Iterable[TP]) -> None:
+        """Lets the partitions be read again."""
+        super().resume_partitions(tps)
+        self._kick()
+
+    def _kick(self) -> None:
+        """Says that more may be read than was demanded last."""
+        self._changed.set()
+        self._resumed.set()
+        self._thread.call_off()
+
+    async def _getmany(
+        self,
+        active_partitions: set[TP] | None,
+        timeout: float,  # noqa: ASYNC109 - Faust's signature
+    ) -> RecordMap:
+        """Faust's own reading, for all topics but the sources."""
+        if active_partitions is None:
+            return await super()._getmany(None, timeout)
+        # A copy, as Faust's set changes while the other thread reads it, and aiokafka
+        # takes an empty one to mean every partition.
+        others = {tp for tp in active_partitions if tp.topic not in self._sources}
+        if others:
+            return await super()._getmany(others, timeout)
+        await _until(self._resumed, timeout)
+        return {}
+
+    async def _drain_messages(self, fetcher: ServiceT) -> None:
+        """Reads until the fetcher stops: chunks and, beside them, all other topics."""
+        halves = {
+            asyncio.ensure_future(super()._drain_messages(fetcher)),
+            asyncio.ensure_future(self._drain_chunks(fetcher)),
+        }
+        try:
+            await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not self.app.should_stop:
+                raise
+        finally:
+            for half in halves:
+                half.cancel()
+            ends = await asyncio.gather(*halves, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception) and not self._ends_quietly(end):
+                raise end
+
+    def _ends_quietly(self, error: Exception) -> bool:
+        return self.app.should_stop and isinstance(error, self.consumer_stopped_errors)
+
+    async def _drain_chunks(self, fetcher: ServiceT) -> None:
+        app = self.app
+        while not (self.should_stop or fetcher.should_stop):
+            if not self.flow_active:
+                await _until(self._changed, _IDLE_S)
+                continue
+            await app.flow_control.acquire()
+            await app.producer.buffer.wait_until_ebb()
+            calls = self._thread.calls
+            self._hand_out_taken()
+            demands = self._demands()
+            if demands:
+                await self._thread.run(self._thread.take(demands, calls, _IDLE_S))
+            else:
+                await _until(self._changed, _IDLE_S)
+
+    def _demands(self) -> list[Demand]:
+        """What may be read now, by the queue that it would go to."""
+        held = {taken.tp for taken in self._held}
+        demands: dict[int, Demand] = {}
+        for tp in self._active_partitions:
+            queues = self._queues(tp)
+            if not queues or tp in held or tp not in self._ledgers:
+                continue
+            fullest = max(queues, key=_size)
+            room = self._limit(fullest) - fullest.qsize()
+            if room > 0:
+                demands.setdefault(id(fullest), Demand(room, [])).tps.append(tp)
+        return list(demands.values())
+
+    def _queues(self, tp: TP) -> list[ThrowableQueue[Any]]:
+        if tp.topic not in self._sources:
+            return []
+        channels = cast(Any, self.app.topics)._tp_index.get(tp, ())
+        return [channel.queue for channel in channels]
+
+    def _limit(self, queue: ThrowableQueue[Any]) -> int:
+        """Chunks that may wait in the queue, and makes it tell us when it drains."""
+        limit = min(self._chunks_waiting, queue.maxsize or self._chunks_waiting)
+        if queue.pressure_high_size > limit:
+            queue.pressure_high_size = limit
+            queue.pressure_drop_size = limit // 2
+        return limit
+
+    def _hand_out_taken(self) -> None:
+        """Gives agents what was taken; keeps what flow or a pause holds back."""
+        taken, held = self._thread.taken, self._held
+        while taken:
+            held.append(taken.popleft())
+        if not (self.flow_active and self.app.flow_control.is_active()):
+            return
+        for _ in range(len(held)):
+            part = held.popleft()
+            ledger = self._ledgers.get(part.tp)
+            if ledger is None or ledger.stamp != part.stamp:
+                continue
+            if part.tp in self._active_partitions:
+                self._hand_out(part, ledger)
+            else:
+                held.append(part)
+
+    def _hand_out(self, part: Taken, ledger: Ledger) -> None:
+        ledger = self._join(part, ledger)
+        if not part.records:
+            ledger.skip_to(part.next_offset)
+            return
+        app, tp = self.app, part.tp
+        chunk = Chunk(tp, part.records, part.records[0].offset, part.next_offset)
+        message = _message(chunk, app.consumer_generation_id)
+        queues = self._queues(tp)
+        message.incref(len(queues))
+        ledger.add(message)
+        for queue in queues:
+            queue.force_put_nowait(app.create_event(None, chunk, None, message))
+            queue.in_pressure_high_state(self._kick)
+        app.monitor.track_tp_end_offset(tp, self._thread.end_known(tp) or 0)
+
+    def _join(self, part: Taken, ledger: Ledger) -> Ledger:
+        """The ledger that the part continues: a new one where the log was cut."""
+        ledger.begin(part.start)
+        expected = cast(int, ledger.position)
+        if part.start > expected:
+            self.log.warning(
+                "%s: offsets %s to %s are gone from the log",
+                part.tp,
+                expected,
+                part.start,
+            )
+        elif part.start < expected:
+            self.log.warning(
+                "%s: the log was cut from %s back to %s", part.tp, expected, part.start
+            )
+            self._close(part.tp)
+            ledger = self._ledgers[part.tp] = Ledger(part.stamp, part.start)
+        return ledger
+
+
+def _message(chunk: Chunk, generation_id: int) -> Message:
+    last = chunk.records[-1]
+    return ConsumerMessage(
+        chunk.tp.topic,
+        chunk.tp.partition,
+        chunk.first_offset,
+        last.timestamp / 1000.0,
+        last.timestamp_type or 0,
+        None,
+        None,
+        cast(Any, chunk),
+        None,
+        tp=chunk.tp,
+        generation_id=generation_id,
+    )
+
+
+def _size(queue: ThrowableQueue[Any]) -> int:
+    return queue.qsize()
+
+
+async def _until(event: asyncio.Event, timeout_s: float) -> None:
+    """Waits for the event, which is reset, or for the time to pass."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        pass
+    event.clear()
