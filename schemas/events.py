@@ -10,10 +10,21 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import Meta, Raw
 
 MAX_EVENT_BYTES = 1024 * 1024
 MAX_RUN_ID_LENGTH = 512
+MAX_COST_USD = 10**12
+"""Far above any cost, far below what a double holds: sums stay finite."""
+
+ABSENT = Raw()
+"""The value of an undecoded field that an event does not have: no bytes."""
+
+# `\Z`, since Python's `$` also stands before a final newline.
+SHA256_PATTERN = r"^[0-9a-fA-F]{64}\Z"
+
+Int64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
 class EventType(StrEnum):
@@ -28,9 +39,7 @@ class EventType(StrEnum):
     RUN_CANCELLED = "run.cancelled"
 
 
-class Envelope(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
-):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The outer event.
 
     Args:
@@ -41,47 +50,63 @@ class Envelope(
         timestamp: When the host wrote it; aware.
         payload: Undecoded JSON.
         node_id: Workflow node, where the host runs trials side by side.
+        schema_version: Carried undecoded, not read; empty if absent.
+        causation_id: Likewise.
+        engine_version: Likewise.
     """
 
-    event_id: Annotated[str, Meta(min_length=1, max_length=512)]
+    event_id: Name
     run_id: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_ID_LENGTH)]
     type: Annotated[str, Meta(min_length=1)]
-    sequence: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    sequence: Int64
     timestamp: Annotated[datetime, Meta(tz=True)]
     payload: Raw
-    node_id: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    node_id: Name | None = None
+    schema_version: Raw = ABSENT
+    causation_id: Raw = ABSENT
+    engine_version: Raw = ABSENT
 
 
 class _Payload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Base of payloads: open, extension keys pass."""
 
 
-class ToolCalled(_Payload):
+class ToolCalled(_Payload, frozen=True, kw_only=True):
     """``agent.tool-called``: one call.
 
     Args:
         tool_name: Literal name, non-empty.
         args_hash: SHA-256 hex of the canonical arguments, if the host gave it.
         inputs: Undecoded arguments (content); empty if absent.
+        agent_id: Carried undecoded, not read; empty if absent.
+        call_id: Likewise.
+        principal: Likewise.
+        transport: Likewise.
+        causation_host_id: Likewise.
     """
 
-    tool_name: Annotated[str, Meta(min_length=1, max_length=512)]
-    args_hash: Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")] | None = None
-    inputs: Raw = msgspec.field(default_factory=Raw)
+    tool_name: Name
+    args_hash: Annotated[str, Meta(pattern=SHA256_PATTERN)] | None = None
+    inputs: Raw = ABSENT
+    agent_id: Raw = ABSENT
+    call_id: Raw = ABSENT
+    principal: Raw = ABSENT
+    transport: Raw = ABSENT
+    causation_host_id: Raw = ABSENT
 
 
-class EvalStarted(_Payload):
+class EvalStarted(_Payload, frozen=True, kw_only=True):
     """``eval.started``: which suite a run evaluates."""
 
-    suite_id: Annotated[str, Meta(min_length=1, max_length=512)]
+    suite_id: Name
     suite_version: Annotated[str, Meta(min_length=1, max_length=128)]
-    task_count: Annotated[int, Meta(ge=0)]
+    task_count: Int64
     baseline_run_id: (
         Annotated[str, Meta(min_length=1, max_length=MAX_RUN_ID_LENGTH)] | None
     ) = None
 
 
-class EvalScored(_Payload):
+class EvalScored(_Payload, frozen=True, kw_only=True):
     """``eval.scored``: one trial's score.
 
     Args:
@@ -94,25 +119,25 @@ class EvalScored(_Payload):
         fixture_miss: Whether the trial failed closed on a fixture miss.
     """
 
-    task_id: Annotated[str, Meta(min_length=1, max_length=512)]
+    task_id: Name
     score: Decimal
     passed: bool
     cost_usd: Decimal | None = None
-    latency_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    latency_ms: Int64 | None = None
     schema_valid: bool | None = None
     fixture_miss: bool = False
 
 
-class EvalCompleted(_Payload):
+class EvalCompleted(_Payload, frozen=True, kw_only=True):
     """``eval.completed``: the host's own verdict."""
 
     aggregate_score: Annotated[float, Meta(ge=0, le=1)]
     passed: bool
-    task_count: Annotated[int, Meta(ge=0)]
-    passed_count: Annotated[int, Meta(ge=0)]
+    task_count: Int64
+    passed_count: Int64
 
 
-class RunEnded(_Payload):
+class RunEnded(_Payload, frozen=True, kw_only=True):
     """``run.completed``, ``run.failed`` or ``run.cancelled``.
 
     Args:
@@ -125,8 +150,9 @@ class RunEnded(_Payload):
 Payload = ToolCalled | EvalStarted | EvalScored | EvalCompleted | RunEnded
 
 __all__ = [
+    "ABSENT",
+    "MAX_COST_USD",
     "MAX_EVENT_BYTES",
-    "UNSET",
     "Envelope",
     "EvalCompleted",
     "EvalScored",
@@ -135,5 +161,4 @@ __all__ = [
     "Payload",
     "RunEnded",
     "ToolCalled",
-    "UnsetType",
 ]

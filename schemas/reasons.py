@@ -23,7 +23,7 @@ class TaskReason(StrEnum):
     """Why one task did not pass."""
 
     TRIAL_FAILED = "trial-failed"
-    BELOW_PASS_SCORE = "below-pass-score"
+    BELOW_PASS_SCORE = "below-pass-score"  # noqa: S105  # a code, no password
     MISSING_TRIAL = "missing-trial"
     EXTRA_TRIAL = "extra-trial"
 
@@ -31,7 +31,7 @@ class TaskReason(StrEnum):
 class RunReason(StrEnum):
     """Why the gate of a run is closed."""
 
-    BELOW_PASS_SCORE = "below-pass-score"
+    BELOW_PASS_SCORE = "below-pass-score"  # noqa: S105  # a code, no password
     COST_EXCEEDED = "cost-exceeded"
     LATENCY_EXCEEDED = "latency-exceeded"
     COST_UNREPORTED = "cost-unreported"

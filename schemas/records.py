@@ -31,14 +31,14 @@ class Outcome(StrEnum):
     ABANDONED = "abandoned"
 
 
-class Evidence(_Record):
+class Evidence(_Record, frozen=True, kw_only=True):
     """How many distinct calls and scores a record rests on."""
 
     calls: Count
     scores: Count
 
 
-class TrialEntry(_Record):
+class TrialEntry(_Record, frozen=True, kw_only=True):
     """One trial of a task summary.
 
     Args:
@@ -70,7 +70,7 @@ class TrialEntry(_Record):
     reasons: tuple[Reason, ...] = ()
 
 
-class TaskRecord(_Record):
+class TaskRecord(_Record, frozen=True, kw_only=True):
     """Value of ``eval.task-summary``, key ``runId#taskId``."""
 
     record_version: int
@@ -84,7 +84,7 @@ class TaskRecord(_Record):
     legacy_passed: bool
 
 
-class Disagreement(_Record):
+class Disagreement(_Record, frozen=True, kw_only=True):
     """One point where the host's own figures differ from ours.
 
     Args:
@@ -103,7 +103,7 @@ class Disagreement(_Record):
     trials: tuple[int, ...] | UnsetType = UNSET
 
 
-class HostAudit(_Record):
+class HostAudit(_Record, frozen=True, kw_only=True):
     """The host's ``eval.completed`` and where it disagrees with ours.
 
     The four figures are unset where no ``eval.completed`` was read.
@@ -116,7 +116,7 @@ class HostAudit(_Record):
     disagreements: tuple[Disagreement, ...] = ()
 
 
-class SuiteRecord(_Record):
+class SuiteRecord(_Record, frozen=True, kw_only=True):
     """Value of ``eval.suite-summary``, key ``runId``."""
 
     record_version: int
@@ -140,7 +140,7 @@ class AlertKind(StrEnum):
     RUN_ABANDONED = "run-abandoned"
     UNKNOWN_SUITE = "unknown-suite"
     NO_CALL_EVIDENCE = "no-call-evidence"
-    PASS_REOPENED = "pass-reopened"
+    PASS_REOPENED = "pass-reopened"  # noqa: S105  # a code, no password
     MISROUTED_EVENTS = "misrouted-events"
     CALLS_DROPPED = "calls-dropped"
     LATE_FORBIDDEN_CALL = "late-forbidden-call"
@@ -154,7 +154,7 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-class AlertRecord(_Record):
+class AlertRecord(_Record, frozen=True, kw_only=True):
     """Value of ``eval.gate-alert``, key ``runId``; one per run, kind, revision."""
 
     record_version: int

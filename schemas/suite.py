@@ -41,7 +41,7 @@ class ArgsMatch(StrEnum):
     SUBSET = "subset"
 
 
-class Step(_Model):
+class Step(_Model, frozen=True, kw_only=True):
     """One expected call.
 
     Args:
@@ -59,7 +59,7 @@ class Step(_Model):
     optional: bool = False
 
 
-class Trajectory(_Model):
+class Trajectory(_Model, frozen=True, kw_only=True):
     """``expected.trajectory``: the expectation of one task (DESIGN.md §3)."""
 
     match: MatchMode = MatchMode.IN_ORDER
@@ -77,7 +77,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     trajectory: Trajectory | None = None
 
 
-class Task(_Model):
+class Task(_Model, frozen=True, kw_only=True):
     """One task; ``input`` and ``fixtures`` are the host's to use, undecoded."""
 
     task_id: Annotated[str, Meta(pattern=TASK_ID_PATTERN, max_length=512)]
@@ -94,14 +94,14 @@ class PassRule(StrEnum):
     MEAN = "mean"
 
 
-class Trials(_Model):
+class Trials(_Model, frozen=True, kw_only=True):
     """The suite-wide ``trials`` block."""
 
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1
     pass_rule: PassRule = PassRule.ALL
 
 
-class Thresholds(_Model):
+class Thresholds(_Model, frozen=True, kw_only=True):
     """The suite's bars; each where declared."""
 
     pass_score: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -111,7 +111,7 @@ class Thresholds(_Model):
     )
 
 
-class Suite(_Model):
+class Suite(_Model, frozen=True, kw_only=True):
     """An ``AgentEvalSuite``."""
 
     suite_id: Annotated[str, Meta(pattern=SUITE_ID_PATTERN, max_length=512)]

@@ -21,14 +21,14 @@ class _Closed(
     """Base of what a scorecard holds: no unknown fields, declared key order."""
 
 
-class SafetyFinding(_Closed):
+class SafetyFinding(_Closed, frozen=True, kw_only=True):
     """A safety finding a host reported for a task."""
 
     kind: str
     severity: str
 
 
-class TaskTrials(_Closed):
+class TaskTrials(_Closed, frozen=True, kw_only=True):
     """Trial figures of one task (RFC 0244 §B).
 
     Args:
@@ -48,7 +48,7 @@ class TaskTrials(_Closed):
     pass_hat_k: Ratio = msgspec.field(name="passHatK")
 
 
-class TaskEntry(_Closed):
+class TaskEntry(_Closed, frozen=True, kw_only=True):
     """One task of the scorecard.
 
     ``gated_score`` is present on every task with an expectation, and on
@@ -66,7 +66,7 @@ class TaskEntry(_Closed):
     trials: TaskTrials | UnsetType = UNSET
 
 
-class Regression(_Closed):
+class Regression(_Closed, frozen=True, kw_only=True):
     """Difference to a baseline run.
 
     ``score_delta`` is this run's ``aggregateScore`` minus the baseline's.
@@ -77,7 +77,7 @@ class Regression(_Closed):
     diff_ref: str | UnsetType = UNSET
 
 
-class TrialStats(_Closed):
+class TrialStats(_Closed, frozen=True, kw_only=True):
     """Trial statistics of the suite; entry k-1 is the mean over tasks at k."""
 
     count: Count
@@ -85,7 +85,7 @@ class TrialStats(_Closed):
     pass_hat_k: tuple[Ratio, ...] = msgspec.field(name="passHatK")
 
 
-class EvalSummary(_Closed):
+class EvalSummary(_Closed, frozen=True, kw_only=True):
     """The scorecard of one run.
 
     Source: RFC 0081; RFC 0244 §B; RFC 0246 §B-§D.

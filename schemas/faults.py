@@ -1,0 +1,156 @@
+"""Says what is wrong with bytes, in our own words.
+
+A decoder's message may quote the document: an enum value, an unknown key. So
+no such message is passed on; what is kept of it are the path, whose names are
+those of our models, and phrases that speak of the declared type alone.
+"""
+
+import json
+import re
+from itertools import accumulate
+from typing import NoReturn
+
+import msgspec
+
+from schemas.errors import DecodeCode, DecodeError
+
+MAX_DEPTH = 200
+"""Nested arrays and objects a document may have, itself included.
+
+The parsers used here recurse, at a depth that shrinks as the caller's own
+stack grows (about 1,000 in all). 200 leaves the caller 800 frames.
+"""
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = [0] * 256
+for _opening in b"[{":
+    _STEP[_opening] = 1
+for _closing in b"]}":
+    _STEP[_closing] = -1
+
+
+def is_too_deep(data: bytes) -> bool:
+    """Whether a document nests more than ``MAX_DEPTH`` arrays and objects.
+
+    Exact for JSON; for anything else the brackets before the first fault count.
+    """
+    if len(data) <= 2 * MAX_DEPTH:
+        return False
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return False
+    brackets = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
+    depths = accumulate(map(_STEP.__getitem__, brackets))
+    return max(depths, default=0) > MAX_DEPTH
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are UTF-8 throughout, in fields that are skipped too."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def check_text(data: bytes, max_bytes: int) -> None:
+    """Refuses bytes that no JSON parser should be given.
+
+    Raises:
+        DecodeError: More than ``max_bytes``, nested too deeply, or not UTF-8.
+    """
+    if len(data) > max_bytes:
+        raise DecodeError("$", f"at most {max_bytes} bytes", DecodeCode.TOO_LARGE)
+    if is_too_deep(data):
+        raise DecodeError(
+            "$", f"at most {MAX_DEPTH} nested arrays and objects", DecodeCode.TOO_DEEP
+        )
+    if not is_utf8(data):
+        raise DecodeError("$", "UTF-8 throughout", DecodeCode.INVALID_UTF8)
+
+
+def _refuse_constant(_name: str) -> NoReturn:
+    raise ValueError
+
+
+def _is_json_to_the_letter(data: bytes) -> bool:
+    try:
+        json.loads(
+            data, parse_int=len, parse_float=len, parse_constant=_refuse_constant
+        )
+    except ValueError:
+        return False
+    return True
+
+
+def syntax_fault(data: bytes) -> DecodeError:
+    """Names the fault of UTF-8 bytes that the JSON parser refused."""
+    if not data.strip(b" \t\r\n"):
+        return DecodeError("$", "a document, not nothing", DecodeCode.EMPTY)
+    if data.startswith(b"\xef\xbb\xbf"):
+        return DecodeError(
+            "$", "JSON without a byte order mark", DecodeCode.BYTE_ORDER_MARK
+        )
+    if data.startswith(b"\x00"):
+        return DecodeError(
+            "$",
+            "plain JSON; a first byte 0x00 is the framing of a schema registry,"
+            " so the producer has to write JSON without it",
+            DecodeCode.SCHEMA_REGISTRY_FRAMING,
+        )
+    # What only msgspec refuses are escapes such as \ud800 without their pair.
+    if _is_json_to_the_letter(data):
+        return DecodeError(
+            "$", "Unicode text without lone surrogates", DecodeCode.LONE_SURROGATE
+        )
+    return DecodeError("$", "one JSON document (RFC 8259)", DecodeCode.NOT_JSON)
+
+
+_WHERE = re.compile(r"^(.*) - at `([^`]*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `([^`]*)`$")
+# Its key is the document's, and could be spelled to look like a path.
+_UNKNOWN = "Object contains unknown field"
+_DECLARED = re.compile(r"^Expected (.*?)(?:, got .*)?$", re.DOTALL)
+_TYPE_WORDS = {
+    "`int`": "an integer",
+    "`float`": "a number",
+    "`str`": "a string",
+    "`bool`": "true or false",
+    "`object`": "an object",
+    "`array`": "an array",
+    "`datetime`": "an RFC 3339 time",
+    "`null`": "null",
+}
+
+
+def place_and_shape(error: msgspec.ValidationError, at: str = "$") -> tuple[str, str]:
+    """Where a value has the wrong shape, and the shape declared there.
+
+    Args:
+        error: What msgspec raised for one of our models.
+        at: JSON path of the document that was decoded.
+
+    Returns:
+        A JSON path made of names of our models and indexes (``[...]`` stands
+        for a key of a map), and words that hold nothing of the document.
+    """
+    message = str(error)
+    if message.startswith(_UNKNOWN):
+        return at, "no key but the declared ones"
+    path = at
+    where = _WHERE.match(message)
+    if where is not None:
+        message = where.group(1)
+        path = at + where.group(2).removeprefix("$")
+    missing = _MISSING.match(message)
+    if missing is not None:
+        return f"{path}.{missing.group(1)}", "a value, it is required"
+    declared = _DECLARED.match(message)
+    if declared is None:
+        return path, "a value of the declared shape"
+    words = declared.group(1)
+    for name, word in _TYPE_WORDS.items():
+        words = words.replace(name, word)
+    return path, words
