@@ -60,14 +60,15 @@ async def test_records_keep_key_headers_and_order_per_partition(
                 partition=number % 3,
                 headers=headers,
             )
-    async with AIOKafkaConsumer(
+    consumer = AIOKafkaConsumer(
         topic,
         bootstrap_servers=kafka.bootstrap,
         group_id=unique_name("harness.group"),
         auto_offset_reset="earliest",
-    ) as consumer:
-        async with asyncio.timeout(30):
-            got = [await consumer.getone() for _ in range(30)]
+    )
+    # Around the start too: a consumer waits for its coordinator without end.
+    async with asyncio.timeout(30), consumer:
+        got = [await consumer.getone() for _ in range(30)]
     for partition in range(3):
         seen = [
             (record.offset, record.key, record.value)
