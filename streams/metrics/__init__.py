@@ -2,7 +2,6 @@
 
 from streams.metrics.catalogue import (
     CATALOGUE,
-    HostKind,
     Kind,
     Level,
     Metric,
@@ -24,7 +23,6 @@ from streams.metrics.recorder import (
 __all__ = [
     "CATALOGUE",
     "Build",
-    "HostKind",
     "Kind",
     "KnownLabels",
     "Level",

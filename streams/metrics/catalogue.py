@@ -7,8 +7,10 @@ that hold the alert rules and dashboards against it.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from schemas.errors import DecodeCode
 from schemas.reasons import TrialReason
 from schemas.records import AlertKind, Outcome, Severity
+from streams.core.audit import DisagreementKind
 
 OTHER = "other"
 """Bucket for a label value outside its closed set, so that series stay bounded."""
@@ -53,15 +55,6 @@ class Target(StrEnum):
     OUTPUT = "output"
     DEAD_LETTER = "dead-letter"
     CONTROL = "control"
-
-
-class HostKind(StrEnum):
-    """How a host's own verdict or figures differ from ours (DESIGN.md §5)."""
-
-    TRIAL_PASSED_OFF_PATH = "trial-passed-off-path"
-    SUITE_PASSED_UNGATED = "suite-passed-ungated"
-    AGGREGATE_DIFFERS = "aggregate-differs"
-    COUNTS_DIFFER = "counts-differ"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,8 +107,8 @@ class Metric:
 
 TOPIC = Label(name="topic")
 TABLE = Label(name="table")
-CODE = Label(name="code")
-REASON = Label(name="reason")
+CODE = Label(name="code", values=tuple(DecodeCode))
+REASON = Label(name="reason", values=tuple(DecodeCode))
 SUITE = Label(name="suite")
 MEASURED_SUITE = Label(name="suite", initialised=False)
 
@@ -292,7 +285,7 @@ CATALOGUE: tuple[Metric, ...] = (
         name="pathgate_host_disagreements_total",
         kind=Kind.COUNTER,
         unit="disagreements",
-        labels=(Label(name="kind", values=tuple(HostKind)),),
+        labels=(Label(name="kind", values=tuple(DisagreementKind)),),
         meaning="Points where a host's own verdict or figures differ from ours.",
         action="suite-passed-ungated: the host has not migrated to RFC 0246.",
     ),

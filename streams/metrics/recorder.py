@@ -22,6 +22,7 @@ from prometheus_client import (
     ProcessCollector,
 )
 
+from schemas.errors import DecodeCode
 from schemas.reasons import TrialReason
 from schemas.records import AlertKind, Outcome, Severity, SuiteRecord
 from streams.metrics.catalogue import (
@@ -47,7 +48,6 @@ class KnownLabels:
     Args:
         topics: Names of the topics read.
         tables: Names of the tables kept.
-        codes: Codes of what can be wrong with bytes (``DecodeError.code``).
         suites: Suite id -> its ``passScore``, None where it declares none. The
             first ``max_suites`` get series of their own.
         max_suites: How many suites get series of their own; the rest, and any
@@ -56,7 +56,6 @@ class KnownLabels:
 
     topics: Sequence[str] = ()
     tables: Sequence[str] = ()
-    codes: Sequence[str] = ()
     suites: Mapping[str, float | None] = field(default_factory=dict)
     max_suites: int = 50
 
@@ -119,8 +118,6 @@ class _Configured:
         self._sets: dict[str, set[str]] = {
             "topic": {*known.topics, OTHER},
             "table": {*known.tables, OTHER},
-            "code": {*known.codes, OTHER},
-            "reason": {*known.codes, OTHER},
             "version": {build.version},
             "revision": {build.revision},
             "python_version": {platform.python_version()},
@@ -253,11 +250,11 @@ class Metrics:
         """Count records read from a source topic."""
         self._count("pathgate_events_received_total", topic, n=n)
 
-    def rejected(self, code: str, n: int = 1) -> None:
-        """Count records that could not be decoded; ``code`` of ``DecodeError``."""
+    def rejected(self, code: DecodeCode, n: int = 1) -> None:
+        """Count records that could not be decoded, by ``DecodeError.code``."""
         self._count("pathgate_events_rejected_total", code, n=n)
 
-    def dead_lettered(self, reason: str, n: int = 1) -> None:
+    def dead_lettered(self, reason: DecodeCode, n: int = 1) -> None:
         """Count records written to the dead-letter topic."""
         self._count("pathgate_dead_letters_total", reason, n=n)
 

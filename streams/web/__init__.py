@@ -9,11 +9,10 @@ from streams.web.health import (
     liveness,
     readiness,
 )
-from streams.web.server import DEFAULT_HOST, DEFAULT_PORT, WebServer, create_web
+from streams.web.server import DEFAULT_HOST, WebServer, create_web
 
 __all__ = [
     "DEFAULT_HOST",
-    "DEFAULT_PORT",
     "Facts",
     "Health",
     "HealthReason",

@@ -18,7 +18,6 @@ from streams.web.health import (
 )
 
 DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8246
 
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -99,14 +98,14 @@ class WebServer(Service):
     Args:
         app: The application.
         host: Address to bind; loopback unless set otherwise.
-        port: Port to bind; 0 for a free one, see ``port`` once started.
+        port: Port to bind; 0 for any free one, see ``port`` once started.
     """
 
     def __init__(
         self,
         app: web.Application,
         host: str = DEFAULT_HOST,
-        port: int = DEFAULT_PORT,
+        port: int = 0,
     ) -> None:
         super().__init__()
         self._runner = web.AppRunner(app, access_log=None)

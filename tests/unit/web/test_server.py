@@ -44,7 +44,7 @@ async def served(
     app = create_web(
         registry or CollectorRegistry(), observed, before_scrape=before_scrape
     )
-    server = WebServer(app, port=0)
+    server = WebServer(app)
     await server.start()
     try:
         async with ClientSession(f"http://127.0.0.1:{server.port}") as session:
@@ -141,7 +141,7 @@ async def test_scrape_brings_gauges_up_to_date_first() -> None:
 
 async def test_default_address_is_loopback() -> None:
     """Nothing listens beyond the machine unless someone says so."""
-    server = WebServer(create_web(CollectorRegistry(), Observed()), port=0)
+    server = WebServer(create_web(CollectorRegistry(), Observed()))
     await server.start()
     try:
         assert "127.0.0.1" == server.address
