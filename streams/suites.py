@@ -9,12 +9,12 @@ from schemas.errors import SuiteError
 from schemas.suite import Suite
 from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
-from streams.errors import PathgateError
+from streams.errors import ConfigurationError
 
 ALIASES_FILE = "aliases.json"
 
 
-class SuitesError(PathgateError):
+class SuitesError(ConfigurationError):
     """Suites that cannot be used; correct each place that is named.
 
     Args:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from streams.errors import PathgateError
+from streams.errors import ConfigurationError
 from streams.settings import Partitioner, Settings
 
 _DAY_MS = 86_400_000
@@ -19,7 +19,7 @@ _DEAD_LETTER_MAX_BYTES = 2 * 1024 * 1024
 TABLE_NAME = "runs"
 
 
-class TopicsError(PathgateError):
+class TopicsError(ConfigurationError):
     """Topics that differ from the table; do what each problem says.
 
     Args:

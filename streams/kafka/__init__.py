@@ -1,10 +1,9 @@
 """How pathgate talks to the brokers: security, topics, rights."""
 
 from streams.kafka.cluster import (
-    AccessDenied,
-    BrokerUnavailable,
     Cluster,
     Created,
+    Creation,
     MissingRight,
     Survey,
     connect,
@@ -12,10 +11,9 @@ from streams.kafka.cluster import (
 from streams.kafka.security import client_options, security_context
 
 __all__ = [
-    "AccessDenied",
-    "BrokerUnavailable",
     "Cluster",
     "Created",
+    "Creation",
     "MissingRight",
     "Survey",
     "client_options",

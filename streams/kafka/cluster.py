@@ -26,7 +26,7 @@ from aiokafka.protocol.group import HeartbeatRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
-from streams.errors import PathgateError
+from streams.errors import AccessDeniedError, BrokerUnavailableError, PathgateError
 from streams.kafka.security import client_options
 from streams.settings import Settings
 from streams.topics import Described, Role, TopicSpec
@@ -46,14 +46,6 @@ _REFUSALS = (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
-
-
-class BrokerUnavailable(PathgateError):  # noqa: N818 - says what is the case
-    """No broker answered; start one, or correct ``bootstrap_servers``."""
-
-
-class AccessDenied(PathgateError):  # noqa: N818 - says what is the case
-    """The brokers answered and refused; correct the user or grant the right."""
 
 
 class MissingRight(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -135,7 +127,7 @@ class Cluster:
             names: Topics, any order.
 
         Raises:
-            BrokerUnavailable: No answer.
+            BrokerUnavailableError: No answer.
         """
         # Left out, the flag would have a broker with auto.create.topics.enable
         # create what is only asked about.
@@ -190,7 +182,7 @@ class Cluster:
             One entry a topic, in the order of ``specs``.
 
         Raises:
-            BrokerUnavailable: No answer.
+            BrokerUnavailableError: No answer.
         """
         if not specs:
             return []
@@ -290,7 +282,7 @@ class Cluster:
                 target = self._client.get_random_node() if node is None else node
                 return await self._client.send(target, request)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise BrokerUnavailable(
+            raise BrokerUnavailableError(
                 f"{', '.join(self.addresses)}: {type(request).__name__} was not"
                 f" answered: {type(error).__name__}"
             ) from error
@@ -307,8 +299,8 @@ async def connect(settings: Settings) -> AsyncIterator[Cluster]:
         The open connection.
 
     Raises:
-        BrokerUnavailable: No server answered; names each address and why.
-        AccessDenied: A server refused the user.
+        BrokerUnavailableError: No server answered; names each address and why.
+        AccessDeniedError: A server refused the user.
         SettingsError: Certificates that cannot be used.
     """
     options = client_options(settings)
@@ -341,13 +333,13 @@ async def _diagnose(
             await connection.close()
             reasons.append(f"{host}:{port}: answered at the second try; try again")
         except _REFUSALS as error:
-            return AccessDenied(
+            return AccessDeniedError(
                 f"{host}:{port} refused {rest.get('sasl_plain_username')!r}"
                 f" with {rest.get('sasl_mechanism')}: {type(error).__name__}"
             )
         except (KafkaError, OSError, TimeoutError) as error:
             reasons.append(f"{host}:{port}: {_why(error, rest['security_protocol'])}")
-    return BrokerUnavailable("; ".join(reasons))
+    return BrokerUnavailableError("; ".join(reasons))
 
 
 def _why(error: Exception, protocol: str) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.records import AlertKind, Severity
 from streams.core.policy import Policy
-from streams.errors import PathgateError
+from streams.errors import ConfigurationError
 from streams.settings.checks import find_problems, find_warnings
 from streams.settings.choices import (
     DeadLetterBody,
@@ -56,7 +56,7 @@ __all__ = [
 DEFAULT_ORIGIN = "default"
 
 
-class SettingsError(PathgateError):
+class SettingsError(ConfigurationError):
     """Settings that cannot be used; correct each of ``problems`` and start again.
 
     Args:

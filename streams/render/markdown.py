@@ -1,0 +1,85 @@
+"""Graded runs for a pull request: one table a run."""
+
+import re
+
+from schemas.records import HostAudit, SuiteRecord, TaskRecord
+from schemas.summary import TaskEntry
+from streams.render.figures import show_scores, visible
+from streams.render.story import run_story, task_story
+from streams.render.view import (
+    RunView,
+    Totals,
+    gated_aggregate_of,
+    gated_of,
+    verdict_word,
+)
+from streams.render.words import explain_disagreement
+
+# Whatever Markdown or a forge would take for more than a letter: emphasis,
+# links, HTML, table cells, mentions and references to issues.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~@:&$^-])")
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is, in a table too."""
+    return _SPECIAL.sub(r"\\\1", visible(text)).replace("\\<", "&lt;")
+
+
+class MarkdownRenderer:
+    """Writes a heading, the reasons and a table for each run."""
+
+    def start(self) -> str:
+        """Nothing."""
+        return ""
+
+    def run(self, view: RunView) -> str:
+        """One run."""
+        record = view.suite
+        summary = record.summary
+        facts = (
+            f"{plain(view.suite_key)}, {_pair(record)}, {summary.passed_count} of"
+            f" {summary.task_count} tasks passed, {record.outcome.value}."
+        )
+        verdict = verdict_word(passed=view.passed)
+        lines = [f"### {verdict}: {plain(record.run_id)}", "", facts]
+        notes = [f"- {plain(line)}" for line in run_story(record)]
+        if isinstance(record.host, HostAudit):
+            notes += [
+                f"- host {plain(found.kind)}: {plain(explain_disagreement(found))}"
+                for found in record.host.disagreements
+            ]
+        if notes:
+            lines += ["", *notes]
+        lines += [
+            "",
+            "| task | verdict | score | in the gate | why |",
+            "| --- | --- | --- | --- | --- |",
+        ]
+        lines += [_row(entry, view.record_of(entry)) for entry in summary.tasks]
+        return "\n".join(lines) + "\n\n"
+
+    def end(self, totals: Totals) -> str:
+        """The totals."""
+        return f"**{plain(str(totals))}**\n"
+
+
+def _pair(record: SuiteRecord) -> str:
+    gated = gated_aggregate_of(record)
+    measured, gate = show_scores([record.summary.aggregate_score, gated])
+    return f"score {plain(measured)}, in the gate {plain(gate)}"
+
+
+def _row(entry: TaskEntry, record: TaskRecord | None) -> str:
+    measured, gate = show_scores([entry.score, gated_of(entry)])
+    cells = [
+        plain(entry.task_id),
+        verdict_word(passed=entry.passed),
+        plain(measured),
+        plain(gate),
+        "" if record is None or entry.passed else _why(record),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _why(record: TaskRecord) -> str:
+    return "<br>".join(plain(line) for line in task_story(record))
