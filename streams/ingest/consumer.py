@@ -66,6 +66,27 @@ class BatchConsumer(Consumer):
         ledger = self._ledgers.get(tp)
         return None if ledger is None else ledger.processed
 
+    def reached(self, tp: TP, taken_up_to: int | None) -> int | None:
+        """Every record of the partition below this offset was looked at.
+
+        Like ``processed``, for an agent that looks at chunks in order and
+        acknowledges them later.
+
+        Args:
+            tp: A source partition.
+            taken_up_to: ``next_offset`` of the last chunk the agent looked at
+                since the partition was positioned; None if none.
+
+        Returns:
+            None where the partition is not ours or was not positioned yet.
+        """
+        ledger = self._ledgers.get(tp)
+        if ledger is None:
+            return None
+        if ledger.handed_up_to in {None, taken_up_to}:
+            return ledger.position
+        return ledger.start if taken_up_to is None else taken_up_to
+
     async def end_offsets(
         self, tps: Iterable[TP], *, timeout_s: float = 10.0
     ) -> dict[TP, int]:
@@ -181,6 +202,13 @@ class BatchConsumer(Consumer):
             for tp, ledger in ledgers.items():
                 ledger.committed = offsets[tp]
         return did_commit
+
+    async def on_stop(self) -> None:
+        """Commits what may be; that this failed must not leave the thread running."""
+        try:
+            await super().on_stop()
+        except Exception as failed:  # noqa: BLE001 - crash() is what raises it again
+            await self.crash(failed)
 
     # -- positions
 

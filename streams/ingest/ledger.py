@@ -19,9 +19,18 @@ class Ledger:
         start: Offset where this ledger began; None until the position is known.
         position: Offset below which everything was handed out or holds no record.
         committed: The group's committed offset; None if it has none.
+        handed_up_to: Where the last chunk that was handed out ends; None if none was.
     """
 
-    __slots__ = ("_acked", "_waiting", "committed", "position", "stamp", "start")
+    __slots__ = (
+        "_acked",
+        "_waiting",
+        "committed",
+        "handed_up_to",
+        "position",
+        "stamp",
+        "start",
+    )
 
     def __init__(
         self, stamp: int, position: int | None, committed: int | None = None
@@ -30,6 +39,7 @@ class Ledger:
         self.start = position
         self.position = position
         self.committed = committed
+        self.handed_up_to: int | None = None
         # By first offset, in the order of the partition. From the first chunk that
         # is not acknowledged on: the later ones may be, and then stand in _acked.
         self._waiting: dict[int, Message] = {}
@@ -44,7 +54,7 @@ class Ledger:
         """Notes a chunk, the message's value, as handed out."""
         chunk = _chunk(message)
         self._waiting[chunk.first_offset] = message
-        self.position = chunk.next_offset
+        self.position = self.handed_up_to = chunk.next_offset
 
     def skip_to(self, offset: int) -> None:
         """Notes that no record is left below ``offset``."""

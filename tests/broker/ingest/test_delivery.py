@@ -8,7 +8,7 @@ import pytest
 from faust.types import TP
 
 from deploy.kafka.broker import Kafka
-from tests.broker.ingest.worker import Worker, create_app, produce, until
+from tests.broker.ingest.worker import Worker, chunk_of, create_app, produce, until
 
 pytestmark = pytest.mark.asyncio
 
@@ -60,7 +60,7 @@ async def test_a_lone_record_is_a_chunk_of_one(
             list(record.headers),
         )
         assert record.timestamp > 1_600_000_000_000
-        await worker.commits(tp, 3, kafka.bootstrap)
+        await worker.commits(tp, 3)
 
 
 async def test_other_topics_keep_to_fausts_path(
@@ -76,8 +76,8 @@ async def test_other_topics_keep_to_fausts_path(
         await worker.has_seen(TP(source, 0), 10)
         await until(lambda: len(worker.singles) >= 3, "three single records")
         assert [b"a", b"b", b"c"] == [event.value for event in worker.singles]
-        await worker.commits(TP(other, 0), 3, kafka.bootstrap)
-        await worker.commits(TP(source, 0), 10, kafka.bootstrap)
+        await worker.commits(TP(other, 0), 3)
+        await worker.commits(TP(source, 0), 10)
 
 
 async def test_a_slow_agent_bounds_what_is_read_and_starves_nobody(
@@ -176,9 +176,9 @@ async def test_a_seek_voids_what_is_out(
         tp = TP(topic, 0)
         await worker.has_seen(tp, 10)
         old = worker.seen[0]
-        assert worker.consumer.is_current(old.value)
+        assert worker.consumer.is_current(chunk_of(old))
         await worker.consumer.seek(tp, 4)
-        assert not worker.consumer.is_current(old.value)
+        assert not worker.consumer.is_current(chunk_of(old))
         await worker.has_seen(tp, 16)
         assert [*range(10), *range(4, 10)] == worker.offsets(tp)
         assert old.ack() is False

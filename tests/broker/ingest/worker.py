@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 import faust
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from faust.types import TP, EventT, StreamT
+from faust.types import TP, EventT
 from mode import CrashingSupervisor
 
 from streams import ingest
@@ -27,8 +27,8 @@ async def until(true: Callable[[], bool], what: str) -> None:
     """Waits for a condition that other tasks bring about."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not true():
-                await asyncio.sleep(0.01)  # noqa: ASYNC110 - the state of libraries
+            while not true():  # noqa: ASYNC110 - libraries' state has no event
+                await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"waited {PATIENCE_S:.0f} s in vain: {what}") from None
 
@@ -54,6 +54,15 @@ def create_app(bootstrap: str, group: str, datadir: Path, **settings: Any) -> fa
     return faust.App(group, **{**defaults, **settings})
 
 
+def chunk_of(event: EventT[Any]) -> ingest.Chunk:
+    """The event's value, which Faust holds to be bytes or a model."""
+    return cast(ingest.Chunk, event.value)
+
+
+def _nothing(_: ingest.Chunk) -> None:
+    pass
+
+
 class Worker:
     """One worker whose agents keep what they are given.
 
@@ -61,6 +70,7 @@ class Worker:
         seen: Every event, in the order in which the agents got them.
         acks: Whether the agents acknowledge at once.
         open: While this is not set, the agents wait after each chunk.
+        on_chunk: Called in the agent with each chunk.
     """
 
     def __init__(
@@ -74,11 +84,13 @@ class Worker:
         **options: Any,
     ) -> None:
         self.app = app
+        self.bootstrap = str(app.conf.broker[0]).removeprefix("kafka://")
         self.acks = acks
-        self.seen: list[EventT[ingest.Chunk]] = []
+        self.seen: list[EventT[Any]] = []
         self.singles: list[EventT[bytes]] = []
         self.open = asyncio.Event()
         self.open.set()
+        self.on_chunk: Callable[[ingest.Chunk], None] = _nothing
         ingest.install(app, topics, **options)
         for agents_topics in [topics] if one_agent else [[topic] for topic in topics]:
             self._agent(agents_topics, self._note_chunks)
@@ -88,7 +100,7 @@ class Worker:
     def _agent(
         self,
         topics: Collection[str],
-        body: Callable[[StreamT[Any]], Awaitable[None]],
+        body: Callable[[Any], Awaitable[None]],
     ) -> None:
         channel = self.app.topic(
             *topics,
@@ -99,14 +111,15 @@ class Worker:
         )
         self.app.agent(channel, name="agent-" + "-".join(topics))(body)
 
-    async def _note_chunks(self, stream: StreamT[Any]) -> None:
+    async def _note_chunks(self, stream: Any) -> None:
         async for event in stream.noack().events():
             self.seen.append(event)
+            self.on_chunk(chunk_of(event))
             if self.acks:
                 event.ack()
             await self.open.wait()
 
-    async def _note_singles(self, stream: StreamT[Any]) -> None:
+    async def _note_singles(self, stream: Any) -> None:
         async for event in stream.noack().events():
             self.singles.append(event)
             event.ack()
@@ -128,7 +141,7 @@ class Worker:
 
     def chunks(self, tp: TP | None = None) -> list[ingest.Chunk]:
         """The chunks seen, of one partition or of all."""
-        return [e.value for e in self.seen if tp is None or e.message.tp == tp]
+        return [chunk_of(e) for e in self.seen if tp is None or e.message.tp == tp]
 
     def offsets(self, tp: TP) -> list[int]:
         """Offsets of the records seen of a partition, in the order of arrival."""
@@ -145,11 +158,16 @@ class Worker:
             lambda: set(ledgers) == set(tps) and not self.app.rebalancing, f"own {tps}"
         )
 
-    async def commits(self, tp: TP, offset: int, bootstrap: str) -> None:
-        """Waits until the group's committed offset is ``offset`` or more."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (await committed(bootstrap, self.app.conf.id)).get(tp, -1) < offset:
-                await asyncio.sleep(0.05)
+    async def commits(self, tp: TP, offset: int) -> None:
+        """Waits until the group's committed offset is ``offset``."""
+        await commits(self.bootstrap, self.app.conf.id, tp, offset)
+
+
+async def commits(bootstrap: str, group: str, tp: TP, offset: int) -> None:
+    """Waits until the group's committed offset is ``offset``."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (await committed(bootstrap, group)).get(tp) != offset:  # noqa: ASYNC110 - the broker sets no event
+            await asyncio.sleep(0.05)
 
 
 async def committed(bootstrap: str, group: str) -> dict[TP, int]:
@@ -193,7 +211,7 @@ async def _main(told: Mapping[str, Any]) -> None:
     seen = 0
 
     @app.agent(app.topic(told["topic"], value_type=bytes, value_serializer="raw"))
-    async def note(stream: StreamT[Any]) -> None:
+    async def note(stream: Any) -> None:
         nonlocal seen
         async for event in stream.noack().events():
             records = event.value.records
