@@ -110,8 +110,9 @@ def _form(value: object) -> bytes:
         pass
     try:
         return rfc8785.dumps(value)  # type: ignore[arg-type]  # JSON by construction
-    except rfc8785.CanonicalizationError:
-        # From None: the cause holds the text.
+    except ValueError:
+        # From None: the cause holds the text. Of a key it is a UnicodeEncodeError,
+        # of a value the library's own error.
         raise ArgumentsError("$", "expected text without lone surrogates") from None
 
 
