@@ -45,7 +45,7 @@ class TooLate(StrEnum):
     """What came for a run whose state is already gone."""
 
     FORBIDDEN_CALL = "forbidden-call"
-    OTHER_EVENT = "other-event"
+    OTHER = "other-event"
 
 
 class Target(StrEnum):
@@ -332,6 +332,14 @@ CATALOGUE: tuple[Metric, ...] = (
         labels=(MEASURED_SUITE,),
         meaning="Whether a suite's latest graded run passed the gate (1) or not (0).",
         action="0: read the reasons of the run's suite summary.",
+    ),
+    Metric(
+        name="pathgate_last_decision_timestamp_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        labels=(MEASURED_SUITE,),
+        meaning="When a suite's latest graded run on this worker was decided, Unix time.",
+        action="None; it tells which worker's scores are the latest of a suite.",
     ),
     # How the worker does.
     Metric(

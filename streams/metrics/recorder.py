@@ -6,6 +6,7 @@ can stop the worker or grow the scrape.
 """
 
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -23,7 +24,6 @@ from prometheus_client import (
 )
 
 from schemas.errors import DecodeCode
-from schemas.reasons import TrialReason
 from schemas.records import AlertKind, Outcome, Severity, SuiteRecord
 from streams.metrics.catalogue import (
     BUCKETS_S,
@@ -192,14 +192,20 @@ class Metrics:
         registry: Where the metrics are registered; see ``new_registry``.
         known: Label values the configuration gives.
         build: Which build runs.
+        clock: Unix time, seconds.
 
     Raises:
         ValueError: The registry already holds a recorder's metrics.
     """
 
     def __init__(
-        self, registry: CollectorRegistry, known: KnownLabels, build: Build
+        self,
+        registry: CollectorRegistry,
+        known: KnownLabels,
+        build: Build,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._clock = clock
         self._known = _Configured(known, build)
         self._counters: dict[str, _Family[Counter]] = {}
         self._gauges: dict[str, _Family[Gauge]] = {}
@@ -296,8 +302,8 @@ class Metrics:
         """Count trials whose calls are known to be complete."""
         self._count("pathgate_trials_sealed_total", n=n)
 
-    def trials_gated(self, reason: TrialReason, n: int = 1) -> None:
-        """Count trials that did not pass for this reason."""
+    def trials_gated(self, reason: str, n: int = 1) -> None:
+        """Count trials that did not pass for this reason; ``TrialReason``."""
         self._count("pathgate_trials_gated_total", reason, n=n)
 
     def set_open(
@@ -359,6 +365,9 @@ class Metrics:
         self._set("pathgate_last_score_ratio", run.suite, to=run.score)
         self._set("pathgate_last_gated_score_ratio", run.suite, to=run.gated_score)
         self._set("pathgate_last_verdict_passed", run.suite, to=run.passed)
+        self._set(
+            "pathgate_last_decision_timestamp_seconds", run.suite, to=self._clock()
+        )
 
     def task_finished(self, suite: str, *, passed: bool, legacy_passed: bool) -> None:
         """Count the first record of a task."""

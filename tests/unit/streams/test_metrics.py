@@ -69,7 +69,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def metrics(registry: CollectorRegistry) -> Metrics:
-    return Metrics(registry, KNOWN, BUILD)
+    return Metrics(registry, KNOWN, BUILD, clock=lambda: 1_790_000_000.0)
 
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
@@ -203,7 +203,7 @@ def test_changed_verdict_is_counted_with_its_run(
     """RFC 0246's second example: 0.9 measured, 0.45 gated, bar 0.7, closed."""
     metrics.run_finished(_figures())
     suite = "acme.evals.refunds"
-    assert (1.0, 1.0, 1.0, 0.9, 0.45, 0.0) == (
+    assert (1.0, 1.0, 1.0, 0.9, 0.45, 0.0, 1_790_000_000.0) == (
         value(
             registry, "pathgate_gate_changed_verdicts_total", suite=suite, level="suite"
         ),
@@ -217,6 +217,7 @@ def test_changed_verdict_is_counted_with_its_run(
         value(registry, "pathgate_last_score_ratio", suite=suite),
         value(registry, "pathgate_last_gated_score_ratio", suite=suite),
         value(registry, "pathgate_last_verdict_passed", suite=suite),
+        value(registry, "pathgate_last_decision_timestamp_seconds", suite=suite),
     )
 
 
