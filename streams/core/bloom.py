@@ -36,3 +36,26 @@ def _positions(text: str) -> tuple[int, int, int, int]:
     one = hash(text)
     two = (one >> 32) | 1
     return one, one + two, one + 2 * two, one + 3 * two
+
+
+class RotatingBloom:
+    """Two generations of a filter: what was added is forgotten after one to two."""
+
+    __slots__ = ("_bits_log2", "_new", "_old")
+
+    def __init__(self, bits_log2: int = 24) -> None:
+        self._bits_log2 = bits_log2
+        self._new = BloomFilter(bits_log2)
+        self._old = BloomFilter(bits_log2)
+
+    def add(self, member: str) -> None:
+        """Takes ``member`` into the newer generation."""
+        self._new.add(member)
+
+    def __contains__(self, candidate: str) -> bool:
+        """Whether ``candidate`` may be a member of either generation."""
+        return candidate in self._new or candidate in self._old
+
+    def rotate(self) -> None:
+        """Forgets the older generation and begins a new one."""
+        self._old, self._new = self._new, BloomFilter(self._bits_log2)

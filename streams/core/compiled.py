@@ -1,12 +1,15 @@
 """A suite made ready for grading: its tasks, bars and compiled expectations."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from schemas.errors import DecodeError, SuiteError
 from schemas.suite import PassRule, Suite, Thresholds
 from streams.core.arguments import ArgsDigester
+from streams.core.evidence import hidden_key
+from streams.core.pairing import bits
 from streams.core.trajectory import ArgsNeed, Expectation, compile_expectation
 
 
@@ -16,6 +19,20 @@ class CompiledTask(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     index: int
     expectation: Expectation | None
+
+
+class ArgsKept(NamedTuple):
+    """What calls of one tool keep of their arguments.
+
+    Args:
+        need: What any step may compare.
+        named: Hidden key -> key, of the top-level keys that steps name.
+        keys: Those keys.
+    """
+
+    need: ArgsNeed
+    named: dict[str, str]
+    keys: frozenset[str]
 
 
 class CompiledSuite:
@@ -57,7 +74,8 @@ class CompiledSuite:
         self.expectations = tuple(
             task.expectation for task in self.tasks if task.expectation is not None
         )
-        self._needs: dict[str, ArgsNeed] = {}
+        self._digester = digester
+        self._kept: dict[str, ArgsKept] = {}
 
     @property
     def key(self) -> str:
@@ -71,14 +89,31 @@ class CompiledSuite:
 
     def args_need(self, tool: str) -> ArgsNeed:
         """What a call of ``tool`` must keep of its arguments for any task."""
-        need = self._needs.get(tool)
-        if need is None:
+        return self.args_kept(tool).need
+
+    def args_kept(self, tool: str) -> ArgsKept:
+        """What a call of ``tool`` keeps of its arguments for all tasks."""
+        kept = self._kept.get(tool)
+        if kept is None:
             need = max(
                 (e.args_need(tool) for e in self.expectations), default=ArgsNeed.NONE
             )
-            if len(self._needs) < _MAX_REMEMBERED_TOOLS:
-                self._needs[tool] = need
-        return need
+            keys = self._part_keys(tool) if need is ArgsNeed.PARTS else frozenset()
+            named = {hidden_key(key, self._digester): key for key in sorted(keys)}
+            kept = ArgsKept(need, named, keys)
+            if len(self._kept) < _MAX_REMEMBERED_TOOLS:
+                self._kept[tool] = kept
+        return kept
+
+    def _part_keys(self, tool: str) -> frozenset[str]:
+        # Of all steps of the tool, so that a reason can name the key in which a
+        # call differs from a step that compares the whole.
+        return frozenset(
+            key
+            for expectation in self.expectations
+            for step in bits(expectation.steps_of.get(tool, 0))
+            for key, _ in expectation.steps[step].members
+        )
 
     def is_forbidden(self, tool: str) -> str | None:
         """The ``forbidden`` entry of any task that ``tool`` hits, or None."""

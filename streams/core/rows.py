@@ -64,6 +64,8 @@ class RowHead(msgspec.Struct, array_like=True):
             operational, never part of a record.
         suite_key: ``suiteId@version`` named by ``eval.started``, or "".
         graded: Whether the suite was known when it was last graded.
+        waits: Whether something is due without a further event: a score to be
+            sealed, or the end of the host's time for its own verdict.
     """
 
     version: int
@@ -71,6 +73,7 @@ class RowHead(msgspec.Struct, array_like=True):
     touched_at_s: float
     suite_key: str = ""
     graded: bool = False
+    waits: bool = False
 
 
 class RunRow(RowHead, array_like=True):
@@ -157,12 +160,13 @@ def encode_block(facts: list[_Stored]) -> bytes:
     return _encoder.encode(facts)
 
 
-def marker(touched_at_s: float, *, passed: bool) -> bytes:
+def marker(touched_at_s: float, suite_key: str, *, passed: bool) -> bytes:
     """The row that stays of a run whose state was removed."""
     row = RunRow(
         ROW_VERSION,
         RowStatus.MARKER,
         touched_at_s,
+        suite_key,
         published={"": Published(0, b"", passed)},
     )
     return _encoder.encode(row)

@@ -25,10 +25,18 @@ from streams.core.evidence import (
     Started,
     call_from,
     mark_from,
-    same_evidence,
+    precedence,
+    same_event,
+    settle_arguments,
+    trim,
 )
 from streams.core.policy import Attribution
 from streams.core.trajectory import ArgsNeed
+
+# A run holds this many times the calls that one trial may have. Which trials
+# they belong to is known only when the scores are, so the bound of memory
+# cannot be a trial's; the same events leave the same calls out in any order.
+RUN_CALLS_FACTOR = 10
 
 
 class Applied(IntEnum):
@@ -66,8 +74,18 @@ class TrialResult(msgspec.Struct, frozen=True):
         return self.matched is False or self.score.fixture_miss
 
 
-_DERIVED = ("facts", "order", "scores", "started", "completed", "ended", "suite")
-_facts_encoder = msgspec.msgpack.Encoder()
+_DERIVED = (
+    "_by_task",
+    "_scores_by_node",
+    "call_count",
+    "completed",
+    "ended",
+    "facts",
+    "order",
+    "scores",
+    "started",
+    "suite",
+)
 
 
 class RunState:
@@ -89,21 +107,25 @@ class RunState:
         rewritten: Whether a stored fact was replaced, not only facts added.
         call_count: Distinct calls.
         latest_at: Time of the latest event used.
-        conflict: Two different events had one ``sequence``.
-        overflow: Calls were left out beyond ``max_calls_per_trial``.
+        conflict: Two different events had one ``sequence``; where they differ
+            in arguments alone, see ``is_contradictory``.
+        overflow: Calls were left out, the last by ``sequence``: more than
+            ``RUN_CALLS_FACTOR`` times ``max_calls_per_trial``.
         calls_dropped: Calls were dropped as those of an ordinary run.
         misrouted: Events of the run were on a partition that is not its own.
         idle: The run was closed because nothing more came.
         started: First ``eval.started`` by sequence.
-        suite: The suite it names, where that is known.
+        suite: The suite it names, where that is known. None where another
+            start names another suite: nobody can say which is evaluated.
         completed: First ``eval.completed`` by sequence.
         ended: First ending of the run by sequence.
     """
 
     __slots__ = (
+        "_by_node",
         "_by_task",
         "_hold",
-        "_tail_calls",
+        "_scores_by_node",
         "call_count",
         "calls_dropped",
         "completed",
@@ -146,13 +168,32 @@ class RunState:
         self.completed: Completed | None = None
         self.ended: Ended | None = None
         self._hold = hold
-        self._tail_calls = 0
         self._by_task: dict[str, list[int]] = {}
+        self._scores_by_node: dict[str | None, list[int]] = {}
+        # Sequences of calls by node; made when needed, dropped on change.
+        self._by_node: dict[str | None, list[int]] | None = None
 
     @property
     def publishes(self) -> bool:
         """Whether the run is an eval: it was started or scored."""
         return self.started is not None or bool(self.scores)
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether two events of one ``sequence`` differ in what is graded.
+
+        Arguments that no step compares are not kept, so they cannot differ.
+        """
+        suite = self.suite
+        return self.conflict or (
+            suite is not None
+            and any(
+                isinstance(fact, Call)
+                and fact.disputed
+                and suite.args_need(fact.tool) >= fact.disputed
+                for fact in self.facts.values()
+            )
+        )
 
     def score_at(self, sequence: int) -> Score:
         """The score with this ``sequence``.
@@ -183,31 +224,28 @@ class RunState:
         Returns:
             What it did. Late, repeated and conflicting events are no errors.
         """
-        sequence = envelope.sequence
-        if isinstance(payload, ToolCalled):
-            suite = self.suite
-            need = (
-                ArgsNeed.PARTS if suite is None else suite.args_need(payload.tool_name)
-            )
-            fact: Fact = call_from(envelope, payload, need, context.digester)
-        else:
-            fact = mark_from(envelope, payload)
-        existing = self.facts.get(sequence)
-        if existing is not None:
-            return self._again(existing, fact, context)
-        if isinstance(fact, Call) and self._is_full(sequence, context):
-            self.overflow = True
-            return Applied.OVERFLOW
-        self._add(fact, context)
         if self.latest_at is None or envelope.timestamp > self.latest_at:
             self.latest_at = envelope.timestamp
+        if isinstance(payload, ToolCalled):
+            return self._apply_call(self._call(envelope, payload, context), context)
+        fact = mark_from(envelope, payload)
+        existing = self.facts.get(fact.sequence)
+        if existing is not None:
+            return self._again(existing, fact, context)
+        suite = self.suite
+        self._add(fact, context)
+        if self.suite is not suite:
+            self._trim()
         return Applied.NEW
 
     def know_suite(self, suite: CompiledSuite) -> None:
         """Takes the suite that ``eval.started`` names, once it is known."""
+        if self._is_ambiguous():
+            return
         self.suite = suite
+        self._trim()
         self.results.clear()
-        self.dirty.update(self._task_ids())
+        self.dirty.update(self._by_task)
 
     def seal(self, sequence: int) -> None:
         """Marks the score or ending with this ``sequence`` as sealed."""
@@ -220,6 +258,7 @@ class RunState:
             if fact.sequence not in self.facts:
                 self._add(fact, context)
         self._hold = hold
+        self._trim()
 
     def calls_of(self, sequence: int, attribution: Attribution) -> list[Call]:
         """The calls of the trial that the score at ``sequence`` ends.
@@ -230,63 +269,101 @@ class RunState:
 
         Returns:
             Its calls in ``sequence`` order: those after the score before it
-            (with the same node, if by node), after ``eval.started``.
+            (with the same node, if by node) and after ``eval.started``. A
+            score that stands before the start has the calls before it: its
+            trial is judged by its path all the same.
 
         Source: DESIGN.md §3, "Which trial a call belongs to".
         """
-        facts, order = self.facts, self.order
-        before = self._score_before(sequence, attribution)
-        if self.started is not None and self.started.sequence > before:
-            before = self.started.sequence
-        span = order[bisect_right(order, before) : bisect_left(order, sequence)]
-        calls = [fact for s in span if isinstance(fact := facts[s], Call)]
         if attribution is Attribution.NODE:
             node_id = self.score_at(sequence).node_id
-            return [call for call in calls if call.node_id == node_id]
-        return calls
+            scores = self._scores_by_node[node_id]
+            order = self._calls_by_node().get(node_id, [])
+        else:
+            scores, order = self.scores, self.order
+        index = bisect_left(scores, sequence)
+        before = scores[index - 1] if index else -1
+        if self.started is not None and before < self.started.sequence < sequence:
+            before = self.started.sequence
+        facts = self.facts
+        span = order[bisect_right(order, before) : bisect_left(order, sequence)]
+        return [fact for s in span if isinstance(fact := facts[s], Call)]
 
     def unattributed_calls(self, attribution: Attribution) -> list[Call]:
         """Calls that belong to no trial: before the start, after the last score."""
         facts, order = self.facts, self.order
         start = self.started.sequence if self.started is not None else -1
-        early = order[: bisect_left(order, start)] if start > 0 else []
+        early = order[: bisect_left(order, start)]
         if attribution is Attribution.SEQUENCE:
-            last = self.scores[-1] if self.scores else -1
-            late = order[bisect_right(order, max(last, start)) :]
-            return [f for s in early + late if isinstance(f := facts[s], Call)]
-        last_by_node: dict[str | None, int] = {}
-        for sequence in self.scores:
-            last_by_node[self.score_at(sequence).node_id] = sequence
-        return [
-            f
-            for s in order
-            if isinstance(f := facts[s], Call)
-            and (s < start or s > last_by_node.get(f.node_id, -1))
-        ]
+            last = max(self.scores[-1] if self.scores else -1, start)
+            late = order[bisect_right(order, last) :]
+        else:
+            late = []
+            for node_id, calls in self._calls_by_node().items():
+                scores = self._scores_by_node.get(node_id)
+                last = max(scores[-1] if scores else -1, start)
+                late += calls[bisect_right(calls, last) :]
+            late.sort()
+        return [f for s in early + late if isinstance(f := facts[s], Call)]
+
+    def _call(self, envelope: Envelope, payload: ToolCalled, context: Context) -> Call:
+        suite = self.suite
+        if suite is None:
+            return call_from(envelope, payload, ArgsNeed.PARTS, context.digester)
+        need, _, keys = suite.args_kept(payload.tool_name)
+        return call_from(envelope, payload, need, context.digester, keys)
+
+    def _apply_call(self, call: Call, context: Context) -> Applied:
+        existing = self.facts.get(call.sequence)
+        if existing is not None:
+            return self._again(existing, call, context)
+        most = context.policy.max_calls_per_trial * RUN_CALLS_FACTOR
+        if self.call_count >= most:
+            self.overflow = True
+            if not self._evict_after(call.sequence, context):
+                return Applied.OVERFLOW
+        self._add(call, context)
+        return Applied.NEW
+
+    def _evict_after(self, sequence: int, context: Context) -> bool:
+        """Leaves out the run's last call, if it comes after ``sequence``."""
+        for index in range(len(self.order) - 1, -1, -1):
+            last = self.order[index]
+            fact = self.facts[last]
+            if last < sequence:
+                return False
+            if isinstance(fact, Call):
+                del self.order[index]
+                del self.facts[last]
+                self.call_count -= 1
+                self.rewritten = True
+                self._by_node = None
+                self._invalidate_after(last, fact.node_id, context)
+                return True
+        return False
 
     def _again(self, existing: Fact, fact: Fact, context: Context) -> Applied:
-        if same_evidence(existing, fact):
-            return Applied.DUPLICATE
-        known, self.conflict = self.conflict, True
-        if _precedence(fact) < _precedence(existing):
-            self.facts[fact.sequence] = fact
-            self._rebuild(context)
-            if self._hold and not isinstance(fact, Call):
-                self.unsealed.add(fact.sequence)
+        """Takes in a second event of one sequence; the smaller stands."""
+        if same_event(existing, fact):
+            if not isinstance(existing, Call) or not isinstance(fact, Call):
+                return Applied.DUPLICATE
+            settled = settle_arguments(existing, fact)
+            if settled == existing:
+                return Applied.DUPLICATE
+            self._replace(settled, context)
             return Applied.CONFLICT
-        if not known:
-            self.dirty.update(self._task_ids())
-        return Applied.DUPLICATE if known else Applied.CONFLICT
-
-    def _is_full(self, sequence: int, context: Context) -> bool:
-        limit = context.policy.max_calls_per_trial
-        if not self.scores or sequence > self.scores[-1]:
-            return self._tail_calls >= limit
-        index = bisect_left(self.scores, sequence)
-        low = self.scores[index - 1] if index else -1
-        order = self.order
-        held = bisect_left(order, self.scores[index]) - bisect_right(order, low)
-        return held >= limit
+        self.dirty.update(self._by_task)
+        self.conflict = True
+        stands, falls = sorted((existing, fact), key=precedence)
+        if isinstance(stands, Started) and isinstance(falls, Started):
+            differs = falls.disputed or stands.suite_key != falls.suite_key
+            if differs and not stands.disputed:
+                stands = msgspec.structs.replace(stands, disputed=True)
+        if stands is not existing:
+            self._replace(stands, context)
+            if self._hold and not isinstance(stands, Call | Started):
+                self.unsealed.add(stands.sequence)
+        return Applied.CONFLICT
 
     def _add(self, fact: Fact, context: Context) -> None:
         sequence = fact.sequence
@@ -298,9 +375,8 @@ class RunState:
             insort(order, sequence)
         if isinstance(fact, Call):
             self.call_count += 1
-            if not self.scores or sequence > self.scores[-1]:
-                self._tail_calls += 1
-            else:
+            self._by_node = None
+            if self.scores and sequence < self.scores[-1]:
                 self._invalidate_after(sequence, fact.node_id, context)
         else:
             self._add_mark(fact, context)
@@ -312,11 +388,7 @@ class RunState:
         if isinstance(fact, Score):
             self._add_score(fact, context)
         elif isinstance(fact, Started):
-            if self.started is None or sequence < self.started.sequence:
-                self.started = fact
-                self.suite = context.suites.get(fact.suite_key)
-                self.results.clear()
-                self.dirty.update(self._task_ids())
+            self._add_start(fact, context)
             return
         elif isinstance(fact, Completed):
             if self.completed is None or sequence < self.completed.sequence:
@@ -326,68 +398,79 @@ class RunState:
         if self._hold:
             self.unsealed.add(sequence)
 
+    def _add_start(self, fact: Started, context: Context) -> None:
+        if self.started is None or fact.sequence < self.started.sequence:
+            self.started = fact
+            self.suite = context.suites.get(fact.suite_key)
+        if self._is_ambiguous():
+            self.suite = None
+        self.results.clear()
+        self.dirty.update(self._by_task)
+
+    def _is_ambiguous(self) -> bool:
+        """Whether the run's starts name different suites."""
+        starts = [f for f in self.facts.values() if isinstance(f, Started)]
+        return any(start.disputed for start in starts) or (
+            len({start.suite_key for start in starts}) > 1
+        )
+
     def _add_score(self, fact: Score, context: Context) -> None:
         sequence = fact.sequence
-        if not self.scores or sequence > self.scores[-1]:
-            self.scores.append(sequence)
-            self._tail_calls = len(self.order) - bisect_right(self.order, sequence)
-        else:
-            self._invalidate_after(sequence, fact.node_id, context)
-            insort(self.scores, sequence)
+        self._invalidate_after(sequence, fact.node_id, context)
+        insort(self.scores, sequence)
         insort(self._by_task.setdefault(fact.task_id, []), sequence)
+        insort(self._scores_by_node.setdefault(fact.node_id, []), sequence)
         self.dirty.add(fact.task_id)
 
     def _invalidate_after(
         self, sequence: int, node_id: str | None, context: Context
     ) -> None:
-        by_sequence = context.policy.attribution is Attribution.SEQUENCE
-        for later in self.scores[bisect_right(self.scores, sequence) :]:
-            score = self.score_at(later)
-            if by_sequence or score.node_id == node_id:
-                self.results.pop(later, None)
-                self.dirty.add(score.task_id)
-                return
+        """Forgets the result of the trial that a call at ``sequence`` is of."""
+        if context.policy.attribution is Attribution.NODE:
+            scores = self._scores_by_node.get(node_id, [])
+        else:
+            scores = self.scores
+        index = bisect_right(scores, sequence)
+        if index < len(scores):
+            later = scores[index]
+            self.results.pop(later, None)
+            self.dirty.add(self.score_at(later).task_id)
 
-    def _score_before(self, sequence: int, attribution: Attribution) -> int:
-        index = bisect_left(self.scores, sequence)
-        if attribution is Attribution.SEQUENCE:
-            return self.scores[index - 1] if index else -1
-        node_id = self.score_at(sequence).node_id
-        for earlier in reversed(self.scores[:index]):
-            if self.score_at(earlier).node_id == node_id:
-                return earlier
-        return -1
+    def _calls_by_node(self) -> dict[str | None, list[int]]:
+        if self._by_node is None:
+            self._by_node = {}
+            for sequence in self.order:
+                fact = self.facts[sequence]
+                if isinstance(fact, Call):
+                    self._by_node.setdefault(fact.node_id, []).append(sequence)
+        return self._by_node
 
-    def _task_ids(self) -> set[str]:
-        return set(self._by_task)
+    def _trim(self) -> None:
+        """Keeps of the calls' arguments what the suite needs, now it is known."""
+        suite, facts = self.suite, self.facts
+        if suite is None:
+            return
+        for sequence, fact in facts.items():
+            if isinstance(fact, Call):
+                need, named, _ = suite.args_kept(fact.tool)
+                trimmed = trim(fact, need, named)
+                if trimmed is not fact:
+                    facts[sequence] = trimmed
+                    self.rewritten = True
 
-    def _rebuild(self, context: Context) -> None:
-        """Derives everything anew from ``facts``, after one was replaced."""
-        facts = [self.facts[sequence] for sequence in self.order]
-        unsealed = self.unsealed
-        gone = self._task_ids_of_results()
+    def _replace(self, fact: Fact, context: Context) -> None:
+        """Puts a fact in another's place and derives everything anew."""
+        facts = {**self.facts, fact.sequence: fact}
         fresh = RunState(self.run_id)
-        fresh.restore(facts, context)
+        fresh.restore(facts.values(), context)
+        if fresh.suite is None and self.suite is not None and not fresh._is_ambiguous():
+            fresh.suite = self.suite
+        self.dirty.update(self._by_task, fresh.dirty)
         for name in _DERIVED:
             setattr(self, name, getattr(fresh, name))
-        self.call_count = fresh.call_count
-        self._tail_calls = fresh._tail_calls  # noqa: SLF001  # own class
-        self._by_task = fresh._by_task  # noqa: SLF001  # own class
         self.results = {}
-        self.dirty |= fresh.dirty | gone
         self.rewritten = True
+        self._by_node = None
         self.unsealed = {
-            s for s in unsealed if s in self.facts and not isinstance(self.facts[s], Call)
+            s for s in self.unsealed if not isinstance(self.facts[s], Call | Started)
         }
-
-    def _task_ids_of_results(self) -> set[str]:
-        return {result.score.task_id for result in self.results.values()}
-
-
-def _precedence(fact: Fact) -> tuple[str, bytes]:
-    """Which of two events with one ``sequence`` stands: the smaller event id.
-
-    The encoded fact decides between two different events that also share the
-    id, so that arrival order never does.
-    """
-    return fact.event_id, _facts_encoder.encode(fact)

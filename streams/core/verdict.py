@@ -157,7 +157,7 @@ def path_reasons(
     state: RunState, suite: CompiledSuite, policy: Policy
 ) -> list[Reason]:
     """What is wrong with the run's calls as a whole, apart from any trial."""
-    reasons = []
+    reasons: list[Reason] = []
     hits: dict[tuple[str, str], int] = {}
     if suite.expectations:
         for call in state.unattributed_calls(policy.attribution):
@@ -240,7 +240,7 @@ def _total_cost(trials: Sequence[TrialResult]) -> Fraction | None:
 def _budget_reasons(
     suite: CompiledSuite, policy: Policy, trials: Sequence[TrialResult]
 ) -> list[Reason]:
-    reasons = []
+    reasons: list[Reason] = []
     closed = policy.missing_budget is MissingBudget.CLOSED
     max_cost = suite.thresholds.max_cost_usd
     if max_cost is not None:

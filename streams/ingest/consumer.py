@@ -66,6 +66,11 @@ class BatchConsumer(Consumer):
         ledger = self._ledgers.get(tp)
         return None if ledger is None else ledger.processed
 
+    def resumed_at(self, tp: TP) -> int | None:
+        """Offset where reading the partition began when it was last positioned."""
+        ledger = self._ledgers.get(tp)
+        return None if ledger is None else ledger.start
+
     def reached(self, tp: TP, taken_up_to: int | None) -> int | None:
         """Every record of the partition below this offset was looked at.
 

@@ -8,15 +8,18 @@ from streams.kafka.cluster import (
     Survey,
     connect,
 )
+from streams.kafka.reader import LogReader, open_reader
 from streams.kafka.security import client_options, security_context
 
 __all__ = [
     "Cluster",
     "Created",
     "Creation",
+    "LogReader",
     "MissingRight",
     "Survey",
     "client_options",
     "connect",
+    "open_reader",
     "security_context",
 ]

@@ -120,6 +120,16 @@ class Cluster:
         """``host:port`` of each broker, sorted."""
         return sorted(f"{b.host}:{b.port}" for b in self._client.cluster.brokers())
 
+    async def identify(self) -> str:
+        """The cluster's own id; empty where the brokers do not say.
+
+        Raises:
+            BrokerUnavailableError: No answer.
+        """
+        request = MetadataRequest([], allow_auto_topic_creation=False)
+        answer = (await self._send(request)).to_object()
+        return str(answer.get("cluster_id") or "")
+
     async def survey(self, names: Iterable[str]) -> Survey:
         """Looks at topics; never makes the broker create one.
 

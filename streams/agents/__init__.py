@@ -1,0 +1,1 @@
+"""Decode, call the core, write, send: what a worker does with its partitions."""

@@ -1,0 +1,289 @@
+"""Writes what changed on a partition: outputs, then state, then the offset.
+
+One flush at a time a partition. While it waits for the brokers, further chunks
+are read; the next flush takes all of them together, so that a run is graded
+and stored once however many chunks touched it.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from schemas.records import (
+    RECORD_VERSION,
+    AlertKind,
+    AlertRecord,
+    SuiteRecord,
+    TaskRecord,
+)
+from schemas.reasons import Reason, RunReason, TrialReason
+from streams.agents.control import Control, ControlKind, control_record
+from streams.agents.entry import Entry
+from streams.agents.records import SUITE_KEY, Evaluation, Recorder, accept
+from streams.agents.shard import Acknowledgeable, Counts, Shard, TooLate, Waiting
+from streams.clock import Clock
+from streams.deadletter import dead_letter
+from streams.metrics import Metrics, RunFigures
+from streams.publish import Outgoing, Publisher
+from streams.settings import Settings
+from streams.topics import TopicNames
+
+logger = structlog.get_logger()
+
+Baseline = Callable[[str], Awaitable[float | None]]
+Rebuild = Callable[[Shard, set[str]], Awaitable[None]]
+
+
+class Committer:
+    """Flushes one shard.
+
+    Args:
+        shard: The partition's runs.
+        recorder: Makes records.
+        publisher: Writes them.
+        settings: Grace, dead-letter body.
+        names: Topic names in effect.
+        metrics: Counts what is decided.
+        clock: Seconds since the epoch.
+        baseline: Looks the ``aggregateScore`` of a published run up.
+        rebuild: Rebuilds runs from the topics.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        *,
+        recorder: Recorder,
+        publisher: Publisher,
+        settings: Settings,
+        names: TopicNames,
+        metrics: Metrics,
+        clock: Clock,
+        baseline: Baseline,
+        rebuild: Rebuild,
+    ) -> None:
+        self.shard = shard
+        self._recorder = recorder
+        self._publisher = publisher
+        self._settings = settings
+        self._names = names
+        self._metrics = metrics
+        self._clock = clock
+        self._baseline = baseline
+        self._rebuild = rebuild
+        self._ready: list[Acknowledgeable] = []
+        self._removals: dict[str, dict[bytes, bytes | None]] = {}
+        self._grace: list[tuple[float, str]] = []
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def wake(self) -> None:
+        """Says that there may be something to flush."""
+        self._idle.clear()
+        self._work.set()
+
+    def remove(self, run_id: str, rows: dict[bytes, bytes | None]) -> None:
+        """Has a run's state removed with the next flush."""
+        self.shard.runs.pop(run_id, None)
+        self._removals[run_id] = rows
+
+    def passed(self, waiting: Waiting) -> None:
+        """Takes up what waited at a cut of the barrier that has been passed."""
+        counts = Counts()
+        now_s = self._clock.now_s()
+        self.shard.passed(waiting, counts)
+        self._ready += waiting.chunks
+        self._metrics.ordinary_calls_dropped(counts.ordinary_calls)
+        for _, _, seen_at_s in waiting.unsealed:
+            if seen_at_s:
+                self._metrics.observe_sealing_wait(now_s - seen_at_s)
+        self._metrics.trials_sealed(len(waiting.unsealed))
+        self.wake()
+
+    async def run(self) -> None:
+        """Flushes whenever there is something to flush, until cancelled.
+
+        Raises:
+            PublishError: Something was not acknowledged; nothing that rests on
+                it was committed.
+        """
+        while True:
+            timeout_s = self._until_grace_s()
+            try:
+                await asyncio.wait_for(self._work.wait(), timeout_s)
+            except TimeoutError:
+                self._end_grace()
+            self._work.clear()
+            await self.flush()
+            if not self._work.is_set():
+                self._idle.set()
+
+    async def drained(self) -> None:
+        """Waits until everything that was read is flushed."""
+        await self._idle.wait()
+
+    async def flush(self) -> None:
+        """Writes everything that changed, in the order of durability."""
+        shard = self.shard
+        if shard.rebuilds:
+            run_ids, shard.rebuilds = shard.rebuilds, set()
+            await self._rebuild(shard, run_ids)
+        dirty, shard.dirty = shard.dirty, {}
+        ready, self._ready = self._ready, []
+        outgoing = self._side_records()
+        evaluations = []
+        for entry in dirty.values():
+            entry.is_clean = True
+            evaluation = await self._evaluate(entry)
+            evaluations.append(evaluation)
+            outgoing += evaluation.outgoing
+        await self._publisher.send(outgoing)
+        rows = self._take_removals()
+        now_s = self._clock.now_s()
+        for evaluation in evaluations:
+            accept(evaluation)
+            self._count(evaluation, now_s)
+            rows.update(evaluation.entry.rows(now_s))
+        await shard.rows.write(rows, self._publisher)
+        for event in ready:
+            event.ack()
+        shard.evict()
+        if ready or dirty:
+            self._metrics.progressed(now_s)
+
+    async def _evaluate(self, entry: Entry) -> Evaluation:
+        started = entry.state.started
+        baseline = None
+        if started is not None and started.baseline_run_id is not None:
+            baseline = await self._baseline(started.baseline_run_id)
+        now_s = self._clock.now_s()
+        grace_s = self._settings.host_verdict_grace_s
+        whole_at_s = entry.whole_at_s
+        evaluation = self._recorder.evaluate(
+            entry,
+            self.shard.partition,
+            grace_over=whole_at_s is not None and now_s >= whole_at_s + grace_s,
+            baseline=baseline,
+        )
+        if evaluation.waits_for_host and whole_at_s is None:
+            entry.whole_at_s = now_s
+            heapq.heappush(self._grace, (now_s + grace_s, entry.state.run_id))
+        return evaluation
+
+    def _take_removals(self) -> dict[bytes, bytes | None]:
+        removals, self._removals = self._removals, {}
+        rows: dict[bytes, bytes | None] = {}
+        for run_id, removal in removals.items():
+            # An event that came since has brought the run back to life.
+            if run_id not in self.shard.runs:
+                rows.update(removal)
+        return rows
+
+    def _until_grace_s(self) -> float | None:
+        if not self._grace:
+            return None
+        return max(0.0, self._grace[0][0] - self._clock.now_s())
+
+    def _end_grace(self) -> None:
+        now_s = self._clock.now_s()
+        while self._grace and self._grace[0][0] <= now_s:
+            _, run_id = heapq.heappop(self._grace)
+            entry = self.shard.find(run_id)
+            if entry is not None and not entry.closed:
+                self.shard.touch(entry)
+
+    def _side_records(self) -> list[Outgoing]:
+        """Dead letters, notes to other partitions, alerts about what is too late."""
+        shard, settings, names = self.shard, self._settings, self._names
+        rejected, shard.rejected = shard.rejected, []
+        misrouted, shard.misrouted = shard.misrouted, []
+        too_late, shard.too_late = shard.too_late, []
+        records = []
+        for topic, record, error in rejected:
+            self._metrics.rejected(error.code)
+            self._metrics.dead_lettered(error.code)
+            logger.warning(
+                "event_dead_lettered",
+                topic=topic,
+                partition=shard.partition,
+                offset=record.offset,
+                code=str(error.code),
+                path=error.path,
+            )
+            records.append(
+                dead_letter(
+                    record,
+                    error,
+                    source=(topic, shard.partition),
+                    topic=names.dead_letter,
+                    app_id=settings.app_id,
+                    body=settings.dead_letter_body,
+                )
+            )
+        for run_id in misrouted:
+            control = Control(kind=ControlKind.MISROUTED, run_id=run_id)
+            records.append(control_record(control, settings, names))
+        records += [self._too_late_alert(late) for late in too_late]
+        return records
+
+    def _too_late_alert(self, late: TooLate) -> Outgoing:
+        kind = AlertKind.LATE_FORBIDDEN_CALL
+        severity = self._settings.severity_of(kind)
+        self._metrics.alerts_published(kind, severity)
+        alert = AlertRecord(
+            record_version=RECORD_VERSION,
+            run_id=late.run_id,
+            suite_id=late.suite_key.partition("@")[0],
+            kind=kind,
+            severity=severity,
+            revision=0,
+            reasons=(
+                Reason(
+                    code=RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value,
+                    observed=late.tool,
+                ),
+            ),
+            task_ids=(),
+        )
+        return self._recorder.alert(alert, self.shard.partition, None)
+
+    def _count(self, evaluation: Evaluation, now_s: float) -> None:
+        metrics = self._metrics
+        for alert in evaluation.alerts:
+            metrics.alerts_published(alert.kind, alert.severity)
+        for change in evaluation.changes:
+            record = change.record
+            if isinstance(record, TaskRecord):
+                self._count_task(record, is_first=change.before is None)
+                continue
+            self._count_run(record, is_first=change.before is None)
+            if change.key == SUITE_KEY and change.before is None:
+                scored_at_s = evaluation.entry.scored_at_s
+                if scored_at_s:
+                    metrics.observe_decision_latency(now_s - scored_at_s)
+
+    def _count_task(self, record: TaskRecord, *, is_first: bool) -> None:
+        if not is_first:
+            self._metrics.task_revised()
+            return
+        self._metrics.task_finished(
+            record.suite_id,
+            passed=record.task.passed,
+            legacy_passed=record.legacy_passed,
+        )
+        for trial in record.trials:
+            for code in {reason.code for reason in trial.reasons}:
+                self._metrics.trials_gated(TrialReason(code))
+
+    def _count_run(self, record: SuiteRecord, *, is_first: bool) -> None:
+        figures = RunFigures.from_record(record)
+        if is_first:
+            self._metrics.run_finished(figures)
+            if record.host:
+                for disagreement in record.host.disagreements:
+                    self._metrics.host_disagreements(disagreement.kind)
+        else:
+            self._metrics.run_revised(figures, changed_before=False)

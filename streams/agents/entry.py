@@ -1,0 +1,138 @@
+"""A run as the worker holds it: its state, and how far that is written."""
+
+from streams.core.context import Context
+from streams.core.evidence import Fact
+from streams.core.rows import (
+    BLOCK_FACTS,
+    ROW_VERSION,
+    Published,
+    RowStatus,
+    RunRow,
+    decode_block,
+    decode_row,
+    encode_block,
+    encode_row,
+    flags_of,
+    restore_state,
+)
+from streams.core.run import RunState
+from streams.tables import PartitionRows, block_key, run_key
+
+
+class Entry:
+    """One run in memory.
+
+    Args:
+        state: Its evidence.
+
+    Attributes:
+        blocks: Blocks of evidence already written.
+        tail: Facts that are in no block yet.
+        published: Task id, or "" for the suite record -> newest revision that
+            the brokers acknowledged.
+        closed: Whether the suite record was due once.
+        graded: Whether its suite was known when it was last published.
+        whole_at_s: When every declared trial was sealed while the host's own
+            verdict was outstanding; None before.
+        scored_at_s: Newest score's record time, seconds since the epoch.
+        is_clean: Whether nothing happened since it was last written.
+    """
+
+    __slots__ = (
+        "blocks",
+        "closed",
+        "graded",
+        "is_clean",
+        "published",
+        "scored_at_s",
+        "state",
+        "tail",
+        "whole_at_s",
+    )
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+        self.blocks = 0
+        self.tail: list[Fact] = []
+        self.published: dict[str, Published] = {}
+        self.closed = False
+        self.graded = False
+        self.whole_at_s: float | None = None
+        self.scored_at_s = 0.0
+        self.is_clean = False
+
+    def rows(self, now_s: float) -> dict[bytes, bytes | None]:
+        """The rows to write: the run's own, and blocks that filled up.
+
+        Args:
+            now_s: Seconds since the epoch.
+        """
+        run_id = self.state.run_id
+        rows: dict[bytes, bytes | None] = {}
+        if self.state.rewritten:
+            # A stored fact was replaced: lay everything out anew.
+            self.tail = list(self.state.facts.values())
+            surplus, self.blocks = self.blocks, 0
+            rows.update({block_key(run_id, n): None for n in range(surplus)})
+            self.state.rewritten = False
+        while len(self.tail) >= 2 * BLOCK_FACTS:
+            full, self.tail = self.tail[:BLOCK_FACTS], self.tail[BLOCK_FACTS:]
+            rows[block_key(run_id, self.blocks)] = encode_block(full)
+            self.blocks += 1
+        started = self.state.started
+        rows[run_key(run_id)] = encode_row(
+            RunRow(
+                ROW_VERSION,
+                RowStatus.CLOSED if self.closed else RowStatus.OPEN,
+                now_s,
+                "" if started is None else started.suite_key,
+                self.graded,
+                bool(self.state.unsealed) or self.whole_at_s is not None,
+                flags=flags_of(self.state),
+                latest_at=self.state.latest_at,
+                blocks=self.blocks,
+                unsealed=sorted(self.state.unsealed),
+                published=self.published,
+                tail=self.tail,
+            )
+        )
+        return rows
+
+
+def load_entry(
+    run_id: str, data: bytes, rows: PartitionRows, context: Context, *, hold: bool
+) -> Entry:
+    """The run whose row is ``data``.
+
+    Raises:
+        RowError: A row is of a newer version, or a block is missing.
+    """
+    row = decode_row(data)
+    blocks = []
+    for number in range(row.blocks):
+        block = rows.get(block_key(run_id, number))
+        blocks.append(decode_block(block or b""))
+    entry = Entry(restore_state(run_id, row, blocks, context, hold=hold))
+    entry.blocks = row.blocks
+    entry.tail = row.tail
+    entry.published = row.published
+    entry.closed = row.status is RowStatus.CLOSED
+    entry.graded = row.graded
+    return entry
+
+
+def removal(run_id: str, blocks: int, last: bytes | None) -> dict[bytes, bytes | None]:
+    """Rows to write when a run's state is removed.
+
+    Args:
+        run_id: The run.
+        blocks: Its number of blocks.
+        last: What stays in place of its row; None for a tombstone.
+    """
+    rows: dict[bytes, bytes | None] = {
+        block_key(run_id, number): None for number in range(blocks)
+    }
+    rows[run_key(run_id)] = last
+    return rows
+
+

@@ -1,0 +1,313 @@
+"""The worker's partitions: who is assigned, what is read, when it is written."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, cast
+
+import structlog
+from faust.types import TP, EventT
+
+from schemas.errors import DecodeError
+from streams.agents.committer import Committer
+from streams.agents.control import ControlKind, decode_control
+from streams.agents.shard import Counts, Shard, Waiting
+from streams.agents.sweep import Sweeper
+from streams.barrier import Barrier
+from streams.clock import Clock
+from streams.core.compiled import CompiledSuite
+from streams.ingest import BatchConsumer, Chunk
+from streams.metrics import Metrics, TooLate
+from streams.settings import Settings
+from streams.topics import TopicNames
+
+logger = structlog.get_logger()
+
+
+class Assigned:
+    """One assigned partition, with all that works on it."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        committer: Committer,
+        barrier: Barrier[Waiting],
+        sweeper: Sweeper,
+    ) -> None:
+        self.shard = shard
+        self.committer = committer
+        self.barrier = barrier
+        self.sweeper = sweeper
+        self.tasks: list[asyncio.Task[None]] = []
+
+
+class Hub:
+    """Hands chunks to shards, takes cuts, and runs a committer a partition.
+
+    Args:
+        settings: Intervals.
+        names: Topic names in effect.
+        metrics: Counts what comes in.
+        clock: Seconds since the epoch.
+        consumer: Gives the worker's consumer, once it runs.
+        build: Makes the shard and committer of a partition.
+        fail: Called with what no retry mends; stops the worker.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        names: TopicNames,
+        metrics: Metrics,
+        clock: Clock,
+        consumer: Callable[[], BatchConsumer],
+        build: Callable[[int], tuple[Shard, Committer]],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._settings = settings
+        self._sources = names.sources
+        self._control = names.control
+        self._metrics = metrics
+        self._clock = clock
+        self._consumer = consumer
+        self._build = build
+        self._fail = fail
+        self._assigned: dict[int, Assigned] = {}
+        self._changed = asyncio.Condition()
+        self._taken: dict[TP, int] = {}
+        self._cut_wanted = asyncio.Event()
+        self._barrier_task: asyncio.Task[None] | None = None
+        self.draining = False
+        self.processed_count = 0
+
+    @property
+    def assigned(self) -> dict[int, Assigned]:
+        """Partition -> what works on it."""
+        return self._assigned
+
+    # -- assignment
+
+    async def assign(self, partitions: Iterable[int]) -> None:
+        """Begins with these partitions, whose tables are recovered."""
+        for partition in partitions:
+            shard, committer = self._build(partition)
+            barrier: Barrier[Waiting] = Barrier(self._reached)
+            sweeper = Sweeper(shard, committer, self._settings, self._clock)
+            one = Assigned(shard, committer, barrier, sweeper)
+            one.tasks = [
+                self._watch(committer.run()),
+                self._watch(self._tick(one)),
+            ]
+            self._assigned[partition] = one
+        if self._barrier_task is None and self._hold:
+            self._barrier_task = self._watch(self._cut())
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def revoke(self) -> None:
+        """Gives all partitions up: what is not acknowledged is read again."""
+        assigned, self._assigned = self._assigned, {}
+        self._taken.clear()
+        tasks = [task for one in assigned.values() for task in one.tasks]
+        if self._barrier_task is not None:
+            tasks.append(self._barrier_task)
+            self._barrier_task = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def drain(self) -> None:
+        """Waits until everything that was read is written."""
+        self.draining = True
+        await asyncio.gather(
+            *(one.committer.drained() for one in self._assigned.values())
+        )
+
+    def learn_suite(self, suite: CompiledSuite) -> None:
+        """Has runs graded anew that waited for this suite."""
+        for one in self._assigned.values():
+            one.sweeper.learn_suite(suite)
+
+    @property
+    def _hold(self) -> bool:
+        return len(self._sources) > 1
+
+    # -- reading
+
+    async def read(self, stream: Any) -> None:
+        """The agent of a source topic: folds each chunk in.
+
+        Args:
+            stream: Of ``noack().events()``, whose values are chunks.
+        """
+        async for event in stream.noack().events():
+            await self._read_chunk(event)
+
+    async def _read_chunk(self, event: EventT[Any]) -> None:
+        chunk = cast(Chunk, event.value)
+        one = await self._shard_of(chunk)
+        if one is None:
+            return
+        tp = chunk.tp
+        if tp.topic == self._control:
+            self._read_control(one, chunk)
+            one.shard.waiting.chunks.append(event)
+        else:
+            now_s = self._clock.now_s()
+            counts = one.shard.read(tp.topic, chunk.records, now_s)
+            self._count(tp.topic, counts)
+            self._taken[tp] = chunk.next_offset
+            self.processed_count += len(chunk)
+            one.shard.waiting.chunks.append(event)
+        if self._hold:
+            self._pass_cuts(one)
+            self._cut_wanted.set()
+            one.committer.wake()
+            await self._make_room(one)
+        else:
+            one.committer.passed(one.shard.take_waiting())
+            # Lets the committer and other agents in between chunks.
+            await asyncio.sleep(0)
+
+    async def _shard_of(self, chunk: Chunk) -> Assigned | None:
+        """The chunk's partition; None if the chunk is not ours any more."""
+        consumer = self._consumer()
+        async with self._changed:
+            while consumer.is_current(chunk):
+                one = self._assigned.get(chunk.tp.partition)
+                if one is not None and not self.draining:
+                    return one
+                try:
+                    await asyncio.wait_for(self._changed.wait(), _RECHECK_S)
+                except TimeoutError:
+                    continue
+        return None
+
+    async def _make_room(self, one: Assigned) -> None:
+        """Holds the reader back while too much waits to be looked at."""
+        await asyncio.sleep(0)
+        while (
+            one.shard.unknown_count > _MAX_UNKNOWN_RUNS
+            and self._assigned.get(one.shard.partition) is one
+        ):
+            await asyncio.sleep(_RECHECK_S / 10)
+
+    def _read_control(self, one: Assigned, chunk: Chunk) -> None:
+        for record in chunk.records:
+            try:
+                control = decode_control(record.value)
+            except DecodeError:
+                logger.warning(
+                    "control_note_unreadable",
+                    partition=chunk.tp.partition,
+                    offset=record.offset,
+                )
+                continue
+            if control.kind is ControlKind.MISROUTED:
+                entry = one.shard.open(control.run_id)
+                entry.state.misrouted = True
+                one.shard.touch(entry)
+            else:
+                one.shard.rebuilds.add(control.run_id)
+        one.committer.wake()
+
+    def _count(self, topic: str, counts: Counts) -> None:
+        metrics = self._metrics
+        metrics.events_in(topic, counts.events)
+        for value, count in (
+            (counts.duplicates, metrics.duplicates),
+            (counts.late, metrics.late),
+            (counts.off_grammar, metrics.ids_outside_grammar),
+            (counts.ordinary_calls, metrics.ordinary_calls_dropped),
+            (counts.late_starts, metrics.late_starts),
+            (counts.misrouted, metrics.misrouted_runs),
+        ):
+            if value:
+                count(value)
+        forbidden = counts.too_late_forbidden
+        if forbidden:
+            metrics.too_late(TooLate.FORBIDDEN_CALL, forbidden)
+        if counts.too_late > forbidden:
+            metrics.too_late(TooLate.OTHER, counts.too_late - forbidden)
+
+    # -- the barrier
+
+    def _reached(self, tp: TP) -> int | None:
+        return self._consumer().reached(tp, self._taken.get(tp))
+
+    async def _cut(self) -> None:
+        """Asks for the log ends of all partitions that wait, once a tick."""
+        interval_s = self._settings.barrier_interval_s
+        while True:
+            await self._cut_wanted.wait()
+            self._cut_wanted.clear()
+            waiting = {
+                partition: one.shard.take_waiting()
+                for partition, one in self._assigned.items()
+                if one.shard.waiting and one.barrier.depth < _MAX_CUTS
+            }
+            if waiting:
+                await self._ask(waiting)
+                for one in list(self._assigned.values()):
+                    self._pass_cuts(one)
+            if any(one.shard.waiting for one in self._assigned.values()):
+                self._cut_wanted.set()
+            await self._poll(interval_s)
+
+    async def _ask(self, waiting: dict[int, Waiting]) -> None:
+        tps = [TP(topic, p) for topic in self._sources for p in waiting]
+        ends: dict[TP, int] | None = None
+        while ends is None:
+            try:
+                ends = await self._consumer().end_offsets(tps)
+            except TimeoutError:
+                logger.warning("log_ends_unanswered", partitions=len(waiting))
+        for partition, items in waiting.items():
+            one = self._assigned.get(partition)
+            if one is not None:
+                one.barrier.add(
+                    {tp: end for tp, end in ends.items() if tp.partition == partition},
+                    items,
+                )
+
+    async def _poll(self, interval_s: float) -> None:
+        """Passes cuts; keeps looking where a log ends in records of no one's."""
+        await asyncio.sleep(interval_s)
+        for one in list(self._assigned.values()):
+            self._pass_cuts(one)
+        if any(one.barrier.depth for one in self._assigned.values()):
+            self._cut_wanted.set()
+
+    def _pass_cuts(self, one: Assigned) -> None:
+        if one.barrier.depth:
+            for waiting in one.barrier.passed():
+                one.committer.passed(waiting)
+
+    # -- time
+
+    async def _tick(self, one: Assigned) -> None:
+        while True:
+            await asyncio.sleep(self._settings.tick_interval_s)
+            one.sweeper.sweep()
+            if one.shard.waiting:
+                self._cut_wanted.set()
+                if not self._hold:
+                    one.committer.passed(one.shard.take_waiting())
+            one.committer.wake()
+
+    def _watch(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        async def guarded() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001  # the outermost frame: counts, names, stops
+                self._fail(error)
+
+        return asyncio.create_task(guarded())
+
+
+_RECHECK_S = 0.2
+_MAX_CUTS = 64
+_MAX_UNKNOWN_RUNS = 50_000
+

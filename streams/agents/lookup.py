@@ -1,0 +1,247 @@
+"""What a partition needs to look up in the topics, now and then.
+
+Each look-up reads a bounded stretch with a consumer of its own, outside the
+worker's group.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+import structlog
+from aiokafka import ConsumerRecord
+from faust.types import TP
+
+from schemas.codec import decode_event
+from schemas.errors import DecodeError
+from streams.agents.entry import Entry
+from streams.agents.shard import Shard
+from streams.clock import Clock
+from streams.core.context import Context
+from streams.core.run import RunState
+from streams.kafka import open_reader
+from streams.settings import Settings
+from streams.topics import TopicNames, partition_for
+
+logger = structlog.get_logger()
+
+_CACHED_BASELINES = 1_000
+
+
+class _Aggregate(msgspec.Struct, rename="camel"):
+    aggregate_score: float
+
+
+class _Summary(msgspec.Struct, rename="camel"):
+    summary: _Aggregate
+
+
+_summary_decoder = msgspec.json.Decoder(_Summary)
+
+
+class Baselines:
+    """Looks ``aggregateScore`` of published runs up.
+
+    Args:
+        settings: How to reach the brokers.
+        names: Topic names in effect.
+    """
+
+    def __init__(self, settings: Settings, names: TopicNames) -> None:
+        self._settings = settings
+        self._topic = names.suite_summary
+        self._known: OrderedDict[str, float] = OrderedDict()
+
+    async def aggregate_of(self, run_id: str) -> float | None:
+        """The figure of the newest published record, or None if there is none."""
+        if run_id in self._known:
+            return self._known[run_id]
+        settings = self._settings
+        key = run_id.encode()
+        partition = partition_for(key, settings.partitions, settings.partitioner)
+        found: float | None = None
+        async with open_reader(settings) as reader:
+            spans = await reader.span([(self._topic, partition)])
+            async for records in reader.read(spans):
+                for record in records:
+                    if record.key == key:
+                        found = _aggregate(record.value)
+        if found is not None:
+            self._known[run_id] = found
+            if len(self._known) > _CACHED_BASELINES:
+                self._known.popitem(last=False)
+        return found
+
+
+def _aggregate(value: bytes | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        return _summary_decoder.decode(value).summary.aggregate_score
+    except msgspec.DecodeError:
+        return None
+
+
+class Rebuilder:
+    """Rebuilds runs of a partition from the event topics.
+
+    Args:
+        settings: How to reach the brokers.
+        names: Topic names in effect.
+        context: Policy, digester, suites.
+    """
+
+    def __init__(
+        self, settings: Settings, names: TopicNames, context: Context
+    ) -> None:
+        self._settings = settings
+        self._sources = names.sources
+        self._context = context
+
+    async def rebuild(self, shard: Shard, run_ids: set[str]) -> None:
+        """Reads the events of runs again and puts their state in place.
+
+        Args:
+            shard: The runs' partition.
+            run_ids: The runs.
+
+        What the topics no longer hold stays as it was: a run of which nothing
+        is found is left alone.
+        """
+        fresh = {
+            run_id: RunState(run_id, hold=shard.options.hold) for run_id in run_ids
+        }
+        async with open_reader(self._settings) as reader:
+            places = [(topic, shard.partition) for topic in self._sources]
+            async for records in reader.read(await reader.span(places)):
+                for record in records:
+                    self._fold(fresh, record.value)
+                await asyncio.sleep(0)
+        for run_id, state in fresh.items():
+            if state.facts:
+                self._replace(shard, run_id, state)
+        logger.info("runs_rebuilt", partition=shard.partition, runs=len(run_ids))
+
+    def _fold(self, fresh: Mapping[str, RunState], value: bytes | None) -> None:
+        try:
+            envelope, payload = decode_event(value or b"")
+        except DecodeError:
+            return
+        state = fresh.get(envelope.run_id)
+        if state is not None and payload is not None:
+            state.apply(envelope, payload, self._context)
+
+    def _replace(self, shard: Shard, run_id: str, state: RunState) -> None:
+        entry = shard.find(run_id) or Entry(state)
+        old, entry.state = entry.state, state
+        # Read by the worker since: not in what was read here, or the same.
+        for sequence, fact in old.facts.items():
+            if sequence not in state.facts and old is not state:
+                state.restore([fact], self._context)
+        state.misrouted = old.misrouted
+        state.calls_dropped = old.calls_dropped and state.started is None
+        state.idle = old.idle
+        state.rewritten = True
+        state.unsealed -= old.facts.keys() - old.unsealed
+        shard.wait_for_seals(state)
+        for published in entry.published.values():
+            # What was published may not be what we think: write it again.
+            published.digest = b""
+        shard.runs[run_id] = entry
+        shard.touch(entry)
+
+
+class LateStarts:
+    """Remembers over restarts which runs' calls were dropped as ordinary.
+
+    After a partition is assigned, the calls of the last window that lie before
+    the committed offset are read: those of runs without state were dropped.
+
+    Args:
+        settings: How to reach the brokers; the window.
+        names: Topic names in effect.
+        clock: Seconds since the epoch.
+        resumed_at: Gives the offset a partition's reading began at, or None as
+            long as that is unknown.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        names: TopicNames,
+        clock: Clock,
+        resumed_at: Callable[[TP], int | None],
+    ) -> None:
+        self._settings = settings
+        self._topic = names.tool_called
+        self._clock = clock
+        self._resumed_at = resumed_at
+        self._task: asyncio.Task[None] | None = None
+
+    def assign(
+        self, shards: Mapping[int, Shard], fail: Callable[[BaseException], None]
+    ) -> None:
+        """Begins to fill the shards' memory of dropped runs."""
+        if not shards:
+            return
+
+        async def fill() -> None:
+            try:
+                await self._fill(shards)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001  # names it and stops the worker
+                fail(error)
+
+        self._task = asyncio.create_task(fill())
+
+    def revoke(self) -> None:
+        """Stops filling."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _fill(self, shards: Mapping[int, Shard]) -> None:
+        window_s = self._settings.late_start_window_s
+        at_ms = int((self._clock.now_s() - window_s) * 1000)
+        resumed = await self._resumed(shards)
+        places = list(resumed)
+        async with open_reader(self._settings) as reader:
+            firsts = await reader.since(places, at_ms)
+            spans = {
+                place: (first, resumed[place])
+                for place, first in firsts.items()
+                if first is not None
+            }
+            async for records in reader.read(spans):
+                shard = shards[records[0].partition]
+                for run_id in _run_ids(records):
+                    shard.remember_dropped(run_id)
+                await asyncio.sleep(0)
+        for shard in shards.values():
+            shard.remembers_all()
+
+    async def _resumed(self, shards: Mapping[int, Shard]) -> dict[tuple[str, int], int]:
+        resumed: dict[tuple[str, int], int] = {}
+        while len(resumed) < len(shards):
+            for partition in shards:
+                offset = self._resumed_at(TP(self._topic, partition))
+                if offset is not None:
+                    resumed[self._topic, partition] = offset
+            await asyncio.sleep(_RECHECK_S)
+        return resumed
+
+
+_RECHECK_S = 0.1
+
+
+def _run_ids(records: Iterable[ConsumerRecord]) -> set[str]:
+    found = set()
+    for record in records:
+        try:
+            envelope, _ = decode_event(record.value or b"")
+        except DecodeError:
+            continue
+        found.add(envelope.run_id)
+    return found

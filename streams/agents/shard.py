@@ -1,0 +1,388 @@
+"""One partition's runs: what is read of them, and what waits.
+
+Everything here is synchronous and touches no broker: events go in, and what
+has to be written is collected for the committer.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from schemas.codec import decode_event, is_v2_grammar
+from schemas.errors import DecodeError
+from schemas.events import (
+    Envelope,
+    EvalCompleted,
+    EvalScored,
+    EvalStarted,
+    Payload,
+    RunEnded,
+    ToolCalled,
+)
+from streams.agents.entry import Entry, load_entry
+from streams.core.bloom import RotatingBloom
+from streams.core.context import Context
+from streams.core.rows import RowStatus, decode_head
+from streams.core.run import Applied, RunState
+from streams.ingest import Record
+from streams.tables import PartitionRows, run_key
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shard needs of the settings.
+
+    Args:
+        hold: Whether events that belong together come over several topics, so
+            that scores wait to be sealed.
+        belongs: Whether a run's key hashes to a partition; by run id and
+            partition.
+        host_verdict_grace_s: As the setting.
+        cache_runs: Runs kept decoded, for this shard.
+    """
+
+    hold: bool
+    belongs: Callable[[str, int], bool]
+    host_verdict_grace_s: float
+    cache_runs: int
+
+
+class Counts(msgspec.Struct):
+    """What happened to the records of one chunk, for the metrics."""
+
+    events: int = 0
+    duplicates: int = 0
+    late: int = 0
+    too_late: int = 0
+    too_late_forbidden: int = 0
+    off_grammar: int = 0
+    ordinary_calls: int = 0
+    conflicts: int = 0
+    overflowed: int = 0
+    late_starts: int = 0
+    misrouted: int = 0
+
+
+class Unsealed(NamedTuple):
+    """A score or ending that waits to be sealed."""
+
+    run_id: str
+    sequence: int
+    seen_at_s: float
+
+
+class TooLate(NamedTuple):
+    """A forbidden call of a run whose state was removed."""
+
+    run_id: str
+    suite_key: str
+    tool: str
+
+
+class Acknowledgeable(Protocol):
+    """An event of the stream whose value is a chunk."""
+
+    def ack(self) -> bool:
+        """Lets its offset be committed."""
+
+
+class Waiting(msgspec.Struct):
+    """What waits at a cut of the barrier.
+
+    Args:
+        unsealed: Scores and endings.
+        unknown: Ids of runs of which nothing but calls or an ending was read.
+        chunks: Chunks whose effects wait with them.
+    """
+
+    unsealed: list[Unsealed] = msgspec.field(default_factory=list)
+    unknown: list[str] = msgspec.field(default_factory=list)
+    chunks: list[Acknowledgeable] = msgspec.field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Whether anything waits."""
+        return bool(self.unsealed or self.unknown or self.chunks)
+
+
+class Shard:
+    """The runs of one assigned partition.
+
+    Args:
+        partition: Its number.
+        rows: Its stored rows.
+        context: Policy, digester and suites.
+        options: From the settings.
+
+    Attributes:
+        dirty: Runs that something happened to since the committer took them.
+        waiting: What waits for the next cut.
+        rejected: Records that are no events, with the error and their topic.
+        misrouted: Ids of runs that do not belong here; the partition of theirs
+            is told.
+        rebuilds: Ids of runs to be rebuilt from the topics.
+        too_late: Forbidden calls of runs whose state was removed.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        rows: PartitionRows,
+        context: Context,
+        options: Options,
+    ) -> None:
+        self.partition = partition
+        self.rows = rows
+        self.context = context
+        self.options = options
+        self.dirty: dict[str, Entry] = {}
+        self.waiting = Waiting()
+        self.rejected: list[tuple[str, Record, DecodeError]] = []
+        self.misrouted: list[str] = []
+        self.rebuilds: set[str] = set()
+        self.too_late: list[TooLate] = []
+        self.dropped = RotatingBloom()
+        self.runs: dict[str, Entry] = {}
+        # Runs first seen since the partition was assigned; None once it is known
+        # which runs' calls had been dropped before.
+        self._opened: set[str] | None = set() if options.hold else None
+        self._unknown: dict[str, list[tuple[Envelope, Payload]]] = {}
+        self._strangers: dict[str, None] = {}
+
+    @property
+    def unknown_count(self) -> int:
+        """Runs of which nothing but calls or an ending was read so far."""
+        return len(self._unknown)
+
+    def read(self, topic: str, records: Sequence[Record], now_s: float) -> Counts:
+        """Folds the records of one chunk in.
+
+        Args:
+            topic: The source topic.
+            records: In offset order.
+            now_s: Seconds since the epoch.
+
+        Returns:
+            What happened to them.
+        """
+        counts = Counts(events=len(records))
+        applied = [0, 0, 0, 0]
+        runs, dirty, context = self.runs, self.dirty, self.context
+        for record in records:
+            try:
+                envelope, payload = decode_event(record.value or b"")
+            except DecodeError as error:
+                self.rejected.append((topic, record, error))
+                continue
+            if payload is None:
+                continue
+            run_id = envelope.run_id
+            entry = runs.get(run_id)
+            if entry is None:
+                entry = self._find(envelope, payload, counts, now_s)
+                if entry is None:
+                    continue
+            done = entry.state.apply(envelope, payload, context)
+            applied[done] += 1
+            if done is Applied.NEW:
+                entry.tail.append(entry.state.facts[envelope.sequence])
+                counts.late += entry.closed
+                if type(payload) is not ToolCalled:
+                    self._note_mark(entry, envelope, payload, record, now_s)
+            elif done is Applied.DUPLICATE and entry.is_clean:
+                continue
+            entry.is_clean = False
+            dirty[run_id] = entry
+        counts.duplicates += applied[Applied.DUPLICATE]
+        counts.conflicts += applied[Applied.CONFLICT]
+        counts.overflowed += applied[Applied.OVERFLOW]
+        return counts
+
+    def passed(self, waiting: Waiting, counts: Counts) -> None:
+        """Takes up what waited at a cut that has been passed.
+
+        Args:
+            waiting: What waited.
+            counts: Gets the calls that turned out to be of ordinary runs.
+        """
+        for run_id, sequence, _ in waiting.unsealed:
+            entry = self.find(run_id)
+            if entry is not None and sequence in entry.state.unsealed:
+                entry.state.seal(sequence)
+                self.touch(entry)
+        for run_id in waiting.unknown:
+            held = self._unknown.pop(run_id, None)
+            if held is not None:
+                self.dropped.add(run_id)
+                counts.ordinary_calls += len(held)
+
+    def take_waiting(self) -> Waiting:
+        """Hands over what waits for the next cut."""
+        waiting, self.waiting = self.waiting, Waiting()
+        return waiting
+
+    def find(self, run_id: str) -> Entry | None:
+        """The run, from memory or its row; None if there is no state of it."""
+        entry = self.runs.get(run_id)
+        if entry is not None:
+            return entry
+        data = self.rows.get(run_key(run_id))
+        if data is None or decode_head(data).status is RowStatus.MARKER:
+            return None
+        return self._load(run_id, data)
+
+    def open(self, run_id: str) -> Entry:
+        """The run; a new one if there is no state of it."""
+        entry = self.find(run_id)
+        if entry is None:
+            entry = self.runs[run_id] = Entry(self._new_state(run_id))
+        return entry
+
+    def wait_for_seals(self, state: RunState) -> None:
+        """Has the run's unsealed scores and endings wait for the next cut."""
+        for sequence in state.unsealed:
+            self.waiting.unsealed.append(Unsealed(state.run_id, sequence, 0.0))
+
+    def remember_dropped(self, run_id: str) -> None:
+        """Notes that calls of a run were read before the partition was assigned.
+
+        If no state of it is there, they were dropped; if it was opened since,
+        they are missing in it.
+        """
+        if self._opened is not None and run_id in self._opened:
+            entry = self.find(run_id)
+            if entry is not None and not entry.state.calls_dropped:
+                entry.state.calls_dropped = True
+                self.rebuilds.add(run_id)
+                self.touch(entry)
+        elif run_id not in self.runs and self.rows.get(run_key(run_id)) is None:
+            self.dropped.add(run_id)
+
+    def remembers_all(self) -> None:
+        """Notes that every run whose calls were dropped before is remembered."""
+        self._opened = None
+
+    def touch(self, entry: Entry) -> None:
+        """Has the committer look at the run."""
+        entry.is_clean = False
+        self.dirty[entry.state.run_id] = entry
+
+    def evict(self) -> None:
+        """Lets go of runs beyond the cache's size, the longest held first."""
+        surplus = len(self.runs) - self.options.cache_runs
+        if surplus <= 0:
+            return
+        for run_id in [r for r, e in self.runs.items() if e.is_clean][:surplus]:
+            del self.runs[run_id]
+
+    def _new_state(self, run_id: str) -> RunState:
+        return RunState(run_id, hold=self.options.hold)
+
+    def _load(self, run_id: str, data: bytes) -> Entry:
+        entry = load_entry(
+            run_id, data, self.rows, self.context, hold=self.options.hold
+        )
+        self.runs[run_id] = entry
+        self.wait_for_seals(entry.state)
+        return entry
+
+    def _find(
+        self, envelope: Envelope, payload: Payload, counts: Counts, now_s: float
+    ) -> Entry | None:
+        """The run of an event that is not in memory, or None if it must wait."""
+        run_id = envelope.run_id
+        marks_run = isinstance(payload, EvalStarted | EvalScored | EvalCompleted)
+        held = self._unknown.get(run_id)
+        if held is None:
+            data = self.rows.get(run_key(run_id))
+            if data is not None:
+                return self._find_stored(run_id, data, payload, counts)
+            if not self._belongs(run_id, counts):
+                return None
+            counts.off_grammar += not is_v2_grammar(envelope)
+        if not marks_run:
+            self._wait_unknown(envelope, payload, held, counts)
+            return None
+        entry = self.runs[run_id] = Entry(self._new_state(run_id))
+        if self._opened is not None:
+            self._opened.add(run_id)
+        if run_id in self.dropped:
+            entry.state.calls_dropped = True
+            counts.late_starts += 1
+            self.rebuilds.add(run_id)
+        for earlier in self._unknown.pop(run_id, ()):
+            self._apply_held(entry, *earlier, now_s)
+        return entry
+
+    def _find_stored(
+        self, run_id: str, data: bytes, payload: Payload, counts: Counts
+    ) -> Entry | None:
+        head = decode_head(data)
+        if head.status is not RowStatus.MARKER:
+            return self._load(run_id, data)
+        counts.too_late += 1
+        suite = self.context.suites.get(head.suite_key)
+        if (
+            isinstance(payload, ToolCalled)
+            and suite is not None
+            and suite.is_forbidden(payload.tool_name) is not None
+        ):
+            counts.too_late_forbidden += 1
+            self.too_late.append(TooLate(run_id, head.suite_key, payload.tool_name))
+        return None
+
+    def _belongs(self, run_id: str, counts: Counts) -> bool:
+        if run_id in self._strangers:
+            return False
+        if self.options.belongs(run_id, self.partition):
+            return True
+        counts.misrouted += 1
+        self.misrouted.append(run_id)
+        self._strangers[run_id] = None
+        if len(self._strangers) > _MAX_STRANGERS:
+            del self._strangers[next(iter(self._strangers))]
+        return False
+
+    def _wait_unknown(
+        self,
+        envelope: Envelope,
+        payload: Payload,
+        held: list[tuple[Envelope, Payload]] | None,
+        counts: Counts,
+    ) -> None:
+        if not self.options.hold:
+            # One topic: eval.started would have been read before this.
+            self.dropped.add(envelope.run_id)
+            counts.ordinary_calls += 1
+        elif held is None:
+            self._unknown[envelope.run_id] = [(envelope, payload)]
+            self.waiting.unknown.append(envelope.run_id)
+        else:
+            held.append((envelope, payload))
+
+    def _apply_held(
+        self, entry: Entry, envelope: Envelope, payload: Payload, now_s: float
+    ) -> None:
+        if entry.state.apply(envelope, payload, self.context) is Applied.NEW:
+            entry.tail.append(entry.state.facts[envelope.sequence])
+            if isinstance(payload, RunEnded) and self.options.hold:
+                self.waiting.unsealed.append(
+                    Unsealed(envelope.run_id, envelope.sequence, now_s)
+                )
+
+    def _note_mark(
+        self,
+        entry: Entry,
+        envelope: Envelope,
+        payload: Payload,
+        record: Record,
+        now_s: float,
+    ) -> None:
+        if isinstance(payload, EvalScored):
+            entry.scored_at_s = record.timestamp / 1000.0
+        if envelope.sequence in entry.state.unsealed:
+            self.waiting.unsealed.append(
+                Unsealed(envelope.run_id, envelope.sequence, now_s)
+            )
+
+
+_MAX_STRANGERS = 100_000
