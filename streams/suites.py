@@ -33,11 +33,13 @@ class SuiteSet(msgspec.Struct, frozen=True, kw_only=True):
         suites: ``suiteId@version`` -> suite, in the order of the files' names.
         aliases: Observed tool name -> the name the suites use.
         files: ``suiteId@version`` -> the file it came from.
+        documents: ``suiteId@version`` -> that file's bytes.
     """
 
     suites: dict[str, Suite]
     aliases: dict[str, str]
     files: dict[str, str]
+    documents: dict[str, bytes]
 
 
 def load_directory(path: Path) -> SuiteSet:
@@ -58,6 +60,7 @@ def load_directory(path: Path) -> SuiteSet:
     problems: list[str] = []
     suites: dict[str, Suite] = {}
     files: dict[str, str] = {}
+    documents: dict[str, bytes] = {}
     aliases: dict[str, str] = {}
     for file in _find_files(path):
         data = _read(file, problems)
@@ -80,11 +83,12 @@ def load_directory(path: Path) -> SuiteSet:
             continue
         suites[key] = suite
         files[key] = str(file)
+        documents[key] = data
     if not suites and not problems:
         problems.append(f"{path}: expected at least one suite, a file named *.json")
     if problems:
         raise SuitesError(tuple(problems))
-    return SuiteSet(suites=suites, aliases=aliases, files=files)
+    return SuiteSet(suites=suites, aliases=aliases, files=files, documents=documents)
 
 
 def key_of(suite: Suite) -> str:

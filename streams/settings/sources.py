@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from schemas.faults import place_and_shape
 from streams.settings.fields import Values
 
 PREFIX = "PATHGATE_"
@@ -154,11 +155,10 @@ def typed(name: str, given: Given) -> object:
     try:
         return msgspec.convert(value, FIELDS[name].type, strict=False)
     except msgspec.ValidationError as error:
-        # msgspec ends in what it got; the value itself says more.
-        expected = str(error).split(", got")[0].replace("Expected", "expected")
+        expected = place_and_shape(error)[1]
         if words:
-            expected = f"expected one of {', '.join(words)}"
-        raise ValueError(f"{given.label}: {expected}, got {value!r}") from None
+            expected = f"one of {', '.join(words)}"
+        raise ValueError(f"{given.label}: expected {expected}, got {value!r}") from None
 
 
 def _words(kind: Any) -> list[str]:

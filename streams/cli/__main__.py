@@ -1,0 +1,5 @@
+"""``python -m streams.cli``."""
+
+from streams.cli import main
+
+main()

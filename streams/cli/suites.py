@@ -1,0 +1,214 @@
+"""``pathgate suites``: checks suites, and publishes them for the workers."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
+
+from streams.cli.exit_codes import ExitCode
+from streams.cli.group import Entry, ExampleCommand, LazyGroup
+from streams.cli.options import settings_command
+from streams.cli.table import columns
+from streams.cli.terminal import Terminal
+from streams.core.arguments import ArgsDigester
+from streams.core.compiled import CompiledSuite
+from streams.errors import AccessDeniedError, BrokerUnavailableError, ConfigurationError
+from streams.kafka import client_options, connect, open_reader
+from streams.render.figures import count_of
+from streams.settings import Settings
+from streams.suites import SuiteSet, compile_suites, load_directory
+from streams.topics import names_from
+
+suites = click.group(
+    name="suites",
+    cls=LazyGroup,
+    entries={
+        "check": Entry(f"{__name__}:check", "Validate a directory of suites."),
+        "publish": Entry(f"{__name__}:publish", "Write suites to their topic."),
+    },
+    help="Check and publish suites.",
+)(lambda: None)
+
+
+@click.command(
+    "check",
+    cls=ExampleCommand,
+    codes=(ExitCode.OK, ExitCode.USAGE, ExitCode.CONFIGURATION),
+    examples=(
+        "pathgate suites check suites/",
+        "pathgate suites check suites/ --format json",
+    ),
+    help="Validate the suites of a directory: every error at once, with its file"
+    " and JSON path.",
+)
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+)
+@click.pass_obj
+def check(terminal: Terminal, *, directory: Path, style: str) -> ExitCode:
+    """Checks suites."""
+    loaded = load_directory(directory)
+    compiled = compile_suites(loaded, ArgsDigester(None))
+    facts = [_facts(key, suite, loaded) for key, suite in compiled.items()]
+    if style == "json":
+        terminal.write(json.dumps(facts, indent=2) + "\n")
+        return ExitCode.OK
+    rows = [
+        (
+            str(fact["suite"]),
+            count_of(len(compiled[str(fact["suite"])].tasks), "task"),
+            f"{fact['expectations']} with an expectation",
+            count_of(compiled[str(fact["suite"])].count, "trial"),
+            str(fact["file"]),
+        )
+        for fact in facts
+    ]
+    terminal.write(columns(rows))
+    return ExitCode.OK
+
+
+def _facts(key: str, suite: CompiledSuite, loaded: SuiteSet) -> dict[str, object]:
+    return {
+        "suite": key,
+        "file": loaded.files[key],
+        "tasks": len(suite.tasks),
+        "expectations": len(suite.expectations),
+        "trials": suite.count,
+        "passRule": suite.pass_rule.value,
+        "passScore": suite.thresholds.pass_score,
+    }
+
+
+@settings_command(
+    "publish",
+    shown=("bootstrap_servers", "topic_prefix", "topic_suite_definition"),
+    codes=(ExitCode.OK, ExitCode.USAGE, ExitCode.BROKER, ExitCode.CONFIGURATION),
+    examples=(
+        "pathgate suites publish suites/ --bootstrap-servers kafka:9092",
+        "pathgate suites publish suites/ --dry-run",
+    ),
+    help="Write the suites of a directory to their topic, after validating them all."
+    " What is published already is left alone; another suite under a published"
+    " version is refused, since runs were graded by it.",
+)
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--dry-run", "-n", is_flag=True, help="Only say what would be written.")
+@click.option(
+    "--replace", is_flag=True, help="Write over a published version that differs."
+)
+def publish(
+    terminal: Terminal,
+    *,
+    settings: Settings,
+    directory: Path,
+    dry_run: bool,
+    replace: bool,
+) -> ExitCode:
+    """Publishes suites."""
+    loaded = load_directory(directory)
+    compile_suites(loaded, ArgsDigester(None))
+    if loaded.aliases:
+        terminal.note(
+            "pathgate: warning: aliases.json is not published; give the workers the"
+            " directory (suites_dir)"
+        )
+    topic = names_from(settings).suite_definition
+    states = asyncio.run(
+        _publish(settings, topic, loaded.documents, dry_run=dry_run, replace=replace)
+    )
+    terminal.write(columns(list(states.items())))
+    return ExitCode.OK
+
+
+async def _publish(
+    settings: Settings,
+    topic: str,
+    documents: Mapping[str, bytes],
+    *,
+    dry_run: bool,
+    replace: bool,
+) -> dict[str, str]:
+    async with connect(settings) as cluster:
+        survey = await cluster.survey([topic])
+    if survey.denied:
+        raise AccessDeniedError("\n".join(str(right) for right in survey.denied))
+    if topic not in survey.found:
+        raise ConfigurationError(
+            f"{topic}: does not exist; run `pathgate topics create`"
+        )
+    published = await _read_newest(settings, topic)
+    states = {
+        key: _state_of(document, published.get(key.encode()))
+        for key, document in documents.items()
+    }
+    differing = [key for key, state in states.items() if state == DIFFERS]
+    if differing and not replace:
+        raise ConfigurationError(
+            "\n".join(
+                f"{key}: is published with another content; give the suite a new"
+                " version, or --replace"
+                for key in differing
+            )
+        )
+    pending = {key: documents[key] for key, state in states.items() if state != SAME}
+    if dry_run:
+        return states
+    await _send(settings, topic, pending)
+    return {key: SAME if state == SAME else SENT for key, state in states.items()}
+
+
+async def _read_newest(settings: Settings, topic: str) -> dict[bytes, bytes]:
+    """Key -> newest value; what was removed by a tombstone is left out."""
+    newest: dict[bytes, bytes | None] = {}
+    try:
+        async with open_reader(settings) as reader:
+            partitions = await reader.partitions_of(topic)
+            spans = await reader.span((topic, number) for number in partitions)
+            async for records in reader.read(spans):
+                newest.update({record.key: record.value for record in records})
+    except (KafkaError, OSError) as error:
+        raise BrokerUnavailableError(
+            f"{settings.bootstrap_servers}: {topic} was not read to its end:"
+            f" {type(error).__name__}"
+        ) from error
+    return {key: value for key, value in newest.items() if value is not None}
+
+
+NEW, SAME, DIFFERS, SENT = "new", "published already", "differs", "published"
+
+
+def _state_of(document: bytes, published: bytes | None) -> str:
+    if published is None:
+        return NEW
+    return SAME if published == document else DIFFERS
+
+
+async def _send(settings: Settings, topic: str, documents: Mapping[str, bytes]) -> None:
+    producer = AIOKafkaProducer(
+        **client_options(settings), acks="all", enable_idempotence=True
+    )
+    headers = [("content-type", b"application/json")]
+    try:
+        async with producer:
+            for key, document in documents.items():
+                await producer.send_and_wait(
+                    topic, document, key=key.encode(), headers=headers
+                )
+    except TopicAuthorizationFailedError as error:
+        user = settings.sasl_username
+        who = f"User:{user}" if user else "this client"
+        raise AccessDeniedError(f"{who} needs Write on topic {topic}") from error
+    except (KafkaError, OSError) as error:
+        raise BrokerUnavailableError(
+            f"{settings.bootstrap_servers}: {topic} was not written:"
+            f" {type(error).__name__}"
+        ) from error
