@@ -62,13 +62,17 @@ def check_text(data: bytes, max_bytes: int) -> None:
         DecodeError: More than ``max_bytes``, nested too deeply, or not UTF-8.
     """
     if len(data) > max_bytes:
-        raise DecodeError("$", f"at most {max_bytes} bytes", DecodeCode.TOO_LARGE)
+        raise DecodeError(
+            "$", f"expected at most {max_bytes} bytes", DecodeCode.TOO_LARGE
+        )
     if is_too_deep(data):
         raise DecodeError(
-            "$", f"at most {MAX_DEPTH} nested arrays and objects", DecodeCode.TOO_DEEP
+            "$",
+            f"expected at most {MAX_DEPTH} nested arrays and objects",
+            DecodeCode.TOO_DEEP,
         )
     if not is_utf8(data):
-        raise DecodeError("$", "UTF-8 throughout", DecodeCode.INVALID_UTF8)
+        raise DecodeError("$", "expected UTF-8 throughout", DecodeCode.INVALID_UTF8)
 
 
 def _refuse_constant(_name: str) -> NoReturn:
@@ -88,40 +92,44 @@ def _is_json_to_the_letter(data: bytes) -> bool:
 def syntax_fault(data: bytes) -> DecodeError:
     """Names the fault of UTF-8 bytes that the JSON parser refused."""
     if not data.strip(b" \t\r\n"):
-        return DecodeError("$", "a document, not nothing", DecodeCode.EMPTY)
+        return DecodeError("$", "expected a document, not nothing", DecodeCode.EMPTY)
     if data.startswith(b"\xef\xbb\xbf"):
         return DecodeError(
-            "$", "JSON without a byte order mark", DecodeCode.BYTE_ORDER_MARK
+            "$", "expected JSON without a byte order mark", DecodeCode.BYTE_ORDER_MARK
         )
     if data.startswith(b"\x00"):
         return DecodeError(
             "$",
-            "plain JSON; a first byte 0x00 is the framing of a schema registry,"
+            "expected plain JSON; a first byte 0x00 is the framing of a schema registry,"
             " so the producer has to write JSON without it",
             DecodeCode.SCHEMA_REGISTRY_FRAMING,
         )
     # What only msgspec refuses are escapes such as \ud800 without their pair.
     if _is_json_to_the_letter(data):
         return DecodeError(
-            "$", "Unicode text without lone surrogates", DecodeCode.LONE_SURROGATE
+            "$",
+            "expected Unicode text without lone surrogates",
+            DecodeCode.LONE_SURROGATE,
         )
-    return DecodeError("$", "one JSON document (RFC 8259)", DecodeCode.NOT_JSON)
+    return DecodeError(
+        "$", "expected one JSON document (RFC 8259)", DecodeCode.NOT_JSON
+    )
 
 
 _WHERE = re.compile(r"^(.*) - at `([^`]*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `([^`]*)`$")
 # Its key is the document's, and could be spelled to look like a path.
 _UNKNOWN = "Object contains unknown field"
-_DECLARED = re.compile(r"^Expected (.*?)(?:, got .*)?$", re.DOTALL)
+_DECLARED = re.compile(r"^Expected `([^`]*)`(.*?)(?:, got .*)?$", re.DOTALL)
 _TYPE_WORDS = {
-    "`int`": "an integer",
-    "`float`": "a number",
-    "`str`": "a string",
-    "`bool`": "true or false",
-    "`object`": "an object",
-    "`array`": "an array",
-    "`datetime`": "an RFC 3339 time",
-    "`null`": "null",
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "an array",
+    "datetime": "an RFC 3339 time",
+    "null": "null",
 }
 
 
@@ -138,7 +146,7 @@ def place_and_shape(error: msgspec.ValidationError, at: str = "$") -> tuple[str,
     """
     message = str(error)
     if message.startswith(_UNKNOWN):
-        return at, "no key but the declared ones"
+        return at, "expected no key but the declared ones"
     path = at
     where = _WHERE.match(message)
     if where is not None:
@@ -146,11 +154,10 @@ def place_and_shape(error: msgspec.ValidationError, at: str = "$") -> tuple[str,
         path = at + where.group(2).removeprefix("$")
     missing = _MISSING.match(message)
     if missing is not None:
-        return f"{path}.{missing.group(1)}", "a value, it is required"
+        return f"{path}.{missing.group(1)}", "expected a value, it is required"
     declared = _DECLARED.match(message)
     if declared is None:
-        return path, "a value of the declared shape"
-    words = declared.group(1)
-    for name, word in _TYPE_WORDS.items():
-        words = words.replace(name, word)
-    return path, words
+        return path, "expected a value of the declared form"
+    types = declared.group(1).split(" | ")
+    words = " or ".join(_TYPE_WORDS.get(name, name) for name in types)
+    return path, f"expected {words}{declared.group(2)}"

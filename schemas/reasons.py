@@ -1,8 +1,11 @@
 """The closed list of reasons: why a trial, a task or a run did not pass."""
 
+import re
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 
 class TrialReason(StrEnum):
@@ -52,8 +55,19 @@ class RunReason(StrEnum):
     MISROUTED_EVENTS = "misrouted-events"
 
 
+def one_of(*lists: type[StrEnum]) -> str:
+    """A pattern that the values of some closed lists match, and nothing else."""
+    values = sorted({str(value) for each in lists for value in each})
+    return rf"^(?:{'|'.join(map(re.escape, values))})\Z"
+
+
 class Reason(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
 ):
     """One reason, with what a person needs to see expected against observed.
 
@@ -75,14 +89,14 @@ class Reason(
         value: The figure held against ``limit``.
     """
 
-    code: str
+    code: Annotated[str, Meta(pattern=one_of(TrialReason, TaskReason, RunReason))]
     task_id: str | None = None
-    trials: tuple[int, ...] = ()
-    step: int | None = None
-    call: int | None = None
+    trials: tuple[Annotated[int, Meta(ge=1)], ...] = ()
+    step: Annotated[int, Meta(ge=0)] | None = None
+    call: Annotated[int, Meta(ge=0)] | None = None
     expected: str | None = None
     observed: str | None = None
     key: str | None = None
-    count: int | None = None
+    count: Annotated[int, Meta(ge=0)] | None = None
     limit: float | int | None = None
     value: float | int | None = None

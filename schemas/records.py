@@ -1,14 +1,17 @@
 """What pathgate publishes: task summaries, suite summaries, alerts."""
 
 from enum import StrEnum
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
-from schemas.reasons import Reason
+from schemas.reasons import Reason, one_of
 from schemas.summary import Count, EvalSummary, Ratio, TaskEntry
 
-RECORD_VERSION = 1
+RECORD_VERSION: Final = 1
+
+Number = Annotated[int, Meta(ge=1)]
 
 
 class _Record(
@@ -57,8 +60,8 @@ class TrialEntry(_Record, frozen=True, kw_only=True):
         reasons: Why the trial did not pass; empty if it passed.
     """
 
-    trial: int
-    sequence: int
+    trial: Number
+    sequence: Count
     score: Ratio
     gating_score: Ratio
     passed: bool
@@ -73,7 +76,7 @@ class TrialEntry(_Record, frozen=True, kw_only=True):
 class TaskRecord(_Record, frozen=True, kw_only=True):
     """Value of ``eval.task-summary``, key ``runId#taskId``."""
 
-    record_version: int
+    record_version: Literal[1]
     run_id: str
     suite_id: str
     suite_version: str
@@ -84,23 +87,35 @@ class TaskRecord(_Record, frozen=True, kw_only=True):
     legacy_passed: bool
 
 
+class DisagreementKind(StrEnum):
+    """What a host's figures and ours can disagree about."""
+
+    TRIAL_PASSED_OFF_PATH = "trial-passed-off-path"
+    SUITE_PASSED_UNGATED = "suite-passed-ungated"
+    VERDICT_DIFFERS = "verdict-differs"
+    AGGREGATE_DIFFERS = "aggregate-differs"
+    COUNTS_DIFFER = "counts-differ"
+    SCORE_DIFFERS = "score-differs"
+    GATED_SCORE_MISSING = "gated-score-missing"
+    GATED_SCORE_DIFFERS = "gated-score-differs"
+
+
 class Disagreement(_Record, frozen=True, kw_only=True):
     """One point where the host's own figures differ from ours.
 
     Args:
-        kind: ``trial-passed-off-path``, ``suite-passed-ungated``,
-            ``aggregate-differs`` or ``counts-differ``.
+        kind: A ``DisagreementKind``.
         host: The host's figure, where the kind has one.
         ours: Our figure.
         task_id: Task, on ``trial-passed-off-path``.
         trials: 1-based trial numbers, on ``trial-passed-off-path``.
     """
 
-    kind: str
+    kind: Annotated[str, Meta(pattern=one_of(DisagreementKind))]
     host: float | int | bool | UnsetType = UNSET
     ours: float | int | bool | UnsetType = UNSET
     task_id: str | UnsetType = UNSET
-    trials: tuple[int, ...] | UnsetType = UNSET
+    trials: tuple[Number, ...] | UnsetType = UNSET
 
 
 class HostAudit(_Record, frozen=True, kw_only=True):
@@ -119,7 +134,7 @@ class HostAudit(_Record, frozen=True, kw_only=True):
 class SuiteRecord(_Record, frozen=True, kw_only=True):
     """Value of ``eval.suite-summary``, key ``runId``."""
 
-    record_version: int
+    record_version: Literal[1]
     run_id: str
     outcome: Outcome
     evidence: Evidence
@@ -157,11 +172,11 @@ class Severity(StrEnum):
 class AlertRecord(_Record, frozen=True, kw_only=True):
     """Value of ``eval.gate-alert``, key ``runId``; one per run, kind, revision."""
 
-    record_version: int
+    record_version: Literal[1]
     run_id: str
     suite_id: str
     kind: AlertKind
     severity: Severity
-    revision: int
+    revision: Number
     reasons: tuple[Reason, ...]
     task_ids: tuple[str, ...]

@@ -1,5 +1,6 @@
 """The scorecard: ``EvalSummary`` with the fields of RFC 0244 and RFC 0246."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -21,11 +22,20 @@ class _Closed(
     """Base of what a scorecard holds: no unknown fields, declared key order."""
 
 
+class FindingSeverity(StrEnum):
+    """How grave a safety finding is."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
 class SafetyFinding(_Closed, frozen=True, kw_only=True):
     """A safety finding a host reported for a task."""
 
     kind: str
-    severity: str
+    severity: FindingSeverity
 
 
 class TaskTrials(_Closed, frozen=True, kw_only=True):

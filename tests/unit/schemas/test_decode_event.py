@@ -147,7 +147,7 @@ def test_score_that_is_no_ratio_is_refused(text: str) -> None:
         DecodeCode.INVALID_PAYLOAD,
         "$.payload.score",
     )
-    assert fault.expected == "a number from 0 to 1, of at most 100 characters"
+    assert fault.expected == "expected a number from 0 to 1, of at most 100 characters"
 
 
 @pytest.mark.parametrize("text", ["-0.01", '"1"', "true", "1e13", "1e-1000", "[1]"])

@@ -1,0 +1,301 @@
+"""Reads events: strictly, and fast enough for every call of every run."""
+
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from schemas.errors import DecodeCode, DecodeError
+from schemas.events import (
+    ABSENT,
+    MAX_COST_USD,
+    MAX_EVENT_BYTES,
+    Envelope,
+    EvalCompleted,
+    EvalScored,
+    EvalStarted,
+    EventType,
+    Int64,
+    Name,
+    Payload,
+    RunEnded,
+    ToolCalled,
+)
+from schemas.faults import MAX_DEPTH, check_text, place_and_shape, syntax_fault
+
+# Too short to be too deep, far below what is too large.
+_SHORT_BYTES = 2 * MAX_DEPTH
+
+_V1_TOOL_CALLED = "agent.toolCalled"
+
+# Bounds the work and the size of exact arithmetic: 1e-999999999 is valid JSON,
+# and as a fraction it would fill the memory.
+_NUMBER = re.compile(rb"-?[0-9]{1,32}(\.[0-9]{1,64})?([eE][+-]?[0-9]{1,3})?")
+
+
+class _ScoredWire(msgspec.Struct, rename="camel", kw_only=True, gc=False):
+    """``eval.scored`` with its numbers as they are written."""
+
+    task_id: Name
+    score: Raw
+    passed: bool
+    cost_usd: Raw = ABSENT
+    latency_ms: Int64 | None = None
+    schema_valid: bool | None = None
+    fixture_miss: bool | None = None
+    openwop_fixture_miss: bool | None = msgspec.field(
+        default=None, name="openwop-fixture-miss"
+    )
+    x_fixture_miss: bool | None = msgspec.field(default=None, name="x-fixture-miss")
+
+
+class _EndedWire(msgspec.Struct):
+    """The payload of a run's ending: an object, of which nothing is read."""
+
+
+class _Reader(NamedTuple):
+    """How the payload of one event type is read.
+
+    Args:
+        read: Undecoded payload -> payload.
+        keys: The keys it reads.
+    """
+
+    read: Callable[[Raw], Payload]
+    keys: tuple[str, ...]
+
+
+def _decimal(raw: Raw, path: str, limit: int, expected: str) -> Decimal:
+    text = bytes(raw)
+    if _NUMBER.fullmatch(text):
+        number = Decimal(text.decode())
+        if 0 <= number <= limit:
+            return number
+    raise DecodeError(path, expected, DecodeCode.INVALID_PAYLOAD)
+
+
+_read_scored_wire = msgspec.json.Decoder(_ScoredWire).decode
+
+
+def _read_scored(raw: Raw) -> EvalScored:
+    wire = _read_scored_wire(raw)
+    cost = None
+    if wire.cost_usd and bytes(wire.cost_usd) != b"null":
+        cost = _decimal(
+            wire.cost_usd,
+            "$.payload.costUsd",
+            MAX_COST_USD,
+            "expected a number from 0 to 1e12, of at most 100 characters",
+        )
+    return EvalScored(
+        task_id=wire.task_id,
+        score=_decimal(
+            wire.score,
+            "$.payload.score",
+            1,
+            "expected a number from 0 to 1, of at most 100 characters",
+        ),
+        passed=wire.passed,
+        cost_usd=cost,
+        latency_ms=wire.latency_ms,
+        schema_valid=wire.schema_valid,
+        fixture_miss=bool(
+            wire.fixture_miss or wire.openwop_fixture_miss or wire.x_fixture_miss
+        ),
+    )
+
+
+def _keys(model: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(model))
+
+
+def _ending(event_type: EventType) -> _Reader:
+    ended = RunEnded(ending=event_type)
+    check = msgspec.json.Decoder(_EndedWire).decode
+
+    def read(raw: Raw) -> RunEnded:
+        check(raw)
+        return ended
+
+    return _Reader(read, ())
+
+
+_read_envelope = msgspec.json.Decoder(Envelope).decode
+_read_called = msgspec.json.Decoder(ToolCalled).decode
+_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_ENVELOPE_KEYS = _keys(Envelope)
+_CALLED_KEYS = _keys(ToolCalled)
+# Commas of an event that has every key once.
+_ENVELOPE_COMMAS = len(_ENVELOPE_KEYS) - 1
+_CALLED_COMMAS = _ENVELOPE_COMMAS + len(_CALLED_KEYS) - 1
+_CALL_TYPES = frozenset({EventType.TOOL_CALLED.value, _V1_TOOL_CALLED})
+_READERS = {
+    EventType.EVAL_STARTED.value: _Reader(
+        msgspec.json.Decoder(EvalStarted).decode, _keys(EvalStarted)
+    ),
+    EventType.EVAL_SCORED.value: _Reader(_read_scored, _keys(_ScoredWire)),
+    EventType.EVAL_COMPLETED.value: _Reader(
+        msgspec.json.Decoder(EvalCompleted).decode, _keys(EvalCompleted)
+    ),
+} | {
+    ending.value: _ending(ending)
+    for ending in (
+        EventType.RUN_COMPLETED,
+        EventType.RUN_FAILED,
+        EventType.RUN_CANCELLED,
+    )
+}
+
+
+def _check_unique(text: bytes, keys: tuple[str, ...], at: str) -> None:
+    """Refuses an object in which one of ``keys`` stands twice.
+
+    Parsers disagree on which of the two counts, so that a call could be one
+    tool to the gate and another to the host.
+
+    Args:
+        text: The object, valid JSON.
+        keys: The keys that may stand once.
+        at: JSON path of the object.
+
+    Raises:
+        DecodeError: One of them stands more than once, in whatever spelling.
+    """
+    members = _read_members(text)
+    commas = text.count(b",")
+    for value in members.values():
+        commas -= bytes(value).count(b",")
+    if commas < len(members):
+        return
+    # A key stands twice, or holds a comma.
+    pairs = json.loads(text, object_pairs_hook=list, parse_int=len, parse_float=len)
+    found = [key for key, _ in pairs]
+    for key in keys:
+        if found.count(key) > 1:
+            raise DecodeError(
+                f"{at}.{key}", "expected this key only once", DecodeCode.DUPLICATE_KEY
+            )
+
+
+# n keys have at least n - 1 commas between them. So where the commas outside
+# the values that may hold some are no more than the distinct keys need, no key
+# stands twice: a proof in two counts of a byte, which most events give.
+
+
+def _decode_called(data: bytes, envelope: Envelope) -> ToolCalled:
+    call = _read_called(envelope.payload)
+    absent = (
+        envelope.schema_version,
+        envelope.causation_id,
+        envelope.engine_version,
+        call.inputs,
+        call.agent_id,
+        call.call_id,
+        call.principal,
+        call.transport,
+        call.causation_host_id,
+    ).count(ABSENT)
+    if envelope.node_id is None:
+        absent += 1
+    if call.args_hash is None:
+        absent += 1
+    commas = data.count(b",") - bytes(call.inputs).count(b",")
+    if commas != _CALLED_COMMAS - absent:
+        _check_unique(data, _ENVELOPE_KEYS, "$")
+        _check_unique(bytes(envelope.payload), _CALLED_KEYS, "$.payload")
+    return call
+
+
+def _decode_other(data: bytes, envelope: Envelope) -> Payload | None:
+    payload = bytes(envelope.payload)
+    absent = (
+        envelope.schema_version,
+        envelope.causation_id,
+        envelope.engine_version,
+    ).count(ABSENT)
+    if envelope.node_id is None:
+        absent += 1
+    if data.count(b",") - payload.count(b",") != _ENVELOPE_COMMAS - absent:
+        _check_unique(data, _ENVELOPE_KEYS, "$")
+    reader = _READERS.get(envelope.type)
+    if reader is None:
+        return None
+    read = reader.read(envelope.payload)
+    _check_unique(payload, reader.keys, "$.payload")
+    return read
+
+
+def _envelope(data: bytes) -> Envelope:
+    try:
+        envelope = _read_envelope(data)
+    except msgspec.ValidationError as error:
+        fault = DecodeError(*place_and_shape(error), DecodeCode.NOT_AN_EVENT)
+    except msgspec.DecodeError:
+        fault = syntax_fault(data)
+    else:
+        # An offset must not carry the time out of the calendar.
+        if 1 < envelope.timestamp.year < 9999:
+            return envelope
+        fault = DecodeError(
+            "$.timestamp", "expected a year from 2 to 9998", DecodeCode.NOT_AN_EVENT
+        )
+    # Raised here, so that no error of the parser hangs on it as its context.
+    raise fault
+
+
+def decode_event(data: bytes) -> tuple[Envelope, Payload | None]:
+    """Reads one event.
+
+    Unknown types and unknown keys pass. A key that ``Envelope`` or the
+    payload's model names may stand once in its object, however it is spelled;
+    keys inside ``inputs`` and inside payloads that are not read are not held
+    to that.
+
+    Args:
+        data: One JSON document, UTF-8, at most 1 MiB, nested at most
+            ``MAX_DEPTH`` deep.
+
+    Returns:
+        The envelope, and the payload, or None for a type pathgate does not
+        read.
+
+    Raises:
+        DecodeError: The bytes are no event, or a payload that is read is not
+            of its shape. Holds no text of the event.
+        RecursionError: The caller's own stack is too deep for parsing; says
+            nothing about the event.
+    """
+    if len(data) > _SHORT_BYTES or not data.isascii():
+        check_text(data, MAX_EVENT_BYTES)
+    envelope = _envelope(data)
+    try:
+        if envelope.type in _CALL_TYPES:
+            return envelope, _decode_called(data, envelope)
+        return envelope, _decode_other(data, envelope)
+    except msgspec.ValidationError as error:
+        path, expected = place_and_shape(error, "$.payload")
+    raise DecodeError(path, expected, DecodeCode.INVALID_PAYLOAD)
+
+
+_EVENT_ID = re.compile(r"[A-Za-z0-9._~-]{16,128}")
+_RUN_ID = re.compile(r"(anon:)?[A-Za-z0-9._~-]{1,128}/[A-Za-z0-9._~-]{16,128}")
+_NODE_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
+_TYPE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)+")
+
+
+def is_v2_grammar(envelope: Envelope) -> bool:
+    """Whether the ids and the type are spelled as OpenWOP v2 has them.
+
+    Events that are not are read all the same; this is for counting them.
+    """
+    return (
+        _EVENT_ID.fullmatch(envelope.event_id) is not None
+        and _RUN_ID.fullmatch(envelope.run_id) is not None
+        and _TYPE.fullmatch(envelope.type) is not None
+        and (envelope.node_id is None or _NODE_ID.fullmatch(envelope.node_id))
+        is not None
+    )
