@@ -5,6 +5,7 @@ Source: DESIGN.md §5-§6; RFC 0246 for what a changed verdict is.
 
 from schemas.reasons import RunReason
 from schemas.records import AlertKind, Outcome, SuiteRecord
+from streams.core.audit import DisagreementKind
 
 _BY_REASON = {
     RunReason.UNKNOWN_SUITE.value: AlertKind.UNKNOWN_SUITE,
@@ -26,31 +27,35 @@ def alert_kinds(
     Returns:
         Kinds in declared order, each once; empty for a clean pass.
     """
-    summary = record.summary
-    kinds = set()
-    if not summary.passed:
+    kinds = {
+        _BY_REASON[reason.code]
+        for reason in record.reasons
+        if reason.code in _BY_REASON
+    }
+    if not record.summary.passed:
         kinds.add(AlertKind.GATE_CLOSED)
         if record.legacy_passed:
             kinds.add(AlertKind.GATE_CHANGED_VERDICT)
         if passed_before:
             kinds.add(AlertKind.PASS_REOPENED)
-    disagreements = record.host.disagreements if record.host else ()
-    found = {disagreement.kind for disagreement in disagreements}
-    if "suite-passed-ungated" in found:
-        kinds.add(AlertKind.HOST_NOT_MIGRATED)
-    if found - {"suite-passed-ungated"}:
-        kinds.add(AlertKind.HOST_DISAGREES)
     if record.outcome is Outcome.ABANDONED:
         kinds.add(AlertKind.RUN_ABANDONED)
     elif record.outcome is not Outcome.COMPLETE:
         kinds.add(AlertKind.RUN_INCOMPLETE)
-    for reason in record.reasons:
-        kind = _BY_REASON.get(reason.code)
-        if kind is not None:
-            kinds.add(kind)
     if lacks_calls:
         kinds.add(AlertKind.NO_CALL_EVIDENCE)
+    kinds |= _host_kinds(record)
     return tuple(kind for kind in AlertKind if kind in kinds)
+
+
+def _host_kinds(record: SuiteRecord) -> set[AlertKind]:
+    disagreements = record.host.disagreements if record.host else ()
+    return {
+        AlertKind.HOST_NOT_MIGRATED
+        if disagreement.kind == DisagreementKind.SUITE_PASSED_UNGATED
+        else AlertKind.HOST_DISAGREES
+        for disagreement in disagreements
+    }
 
 
 def affected_tasks(record: SuiteRecord) -> tuple[str, ...]:

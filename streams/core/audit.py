@@ -105,9 +105,7 @@ def compare_summaries(
             (ours.aggregate_score, ours.task_count, ours.passed_count),
         )
     )
-    found.extend(
-        _gated(ours.gated_aggregate_score, host.gated_aggregate_score, UNSET)
-    )
+    found.extend(_gated(ours.gated_aggregate_score, host.gated_aggregate_score, UNSET))
     theirs = {task.task_id: task for task in host.tasks}
     for task in ours.tasks:
         entry = theirs.pop(task.task_id, None)
@@ -157,9 +155,7 @@ def _gated(ours: object, host: object, task_id: object) -> list[Disagreement]:
     if ours is UNSET:
         return []
     if host is UNSET:
-        return [
-            _about(DisagreementKind.GATED_SCORE_MISSING, task_id, UNSET, ours)
-        ]
+        return [_about(DisagreementKind.GATED_SCORE_MISSING, task_id, UNSET, ours)]
     if isinstance(ours, float) and isinstance(host, float):
         if abs(ours - host) <= TOLERANCE:
             return []
@@ -196,9 +192,7 @@ def _figures(
             )
         )
     found.extend(
-        Disagreement(
-            kind=DisagreementKind.COUNTS_DIFFER.value, host=theirs, ours=own
-        )
+        Disagreement(kind=DisagreementKind.COUNTS_DIFFER.value, host=theirs, ours=own)
         for theirs, own in zip(host[1:], ours[1:], strict=True)
         if theirs != own
     )

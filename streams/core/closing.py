@@ -6,6 +6,7 @@ Source: DESIGN.md §5, "When a run is graded".
 import msgspec
 
 from streams.core.compiled import CompiledSuite
+from streams.core.evidence import Completed, Ended
 from streams.core.run import RunState
 
 
@@ -58,19 +59,19 @@ def due(
     # A revision never rests on a score whose calls may be missing.
     if closed or state.idle:
         return NOTHING_DUE if state.unsealed else _everything(suite)
-    marks = (state.completed, state.ended)
-    ended = any(m is not None and m.sequence not in state.unsealed for m in marks)
+    ended = _is_sealed(state, state.completed) or _is_sealed(state, state.ended)
     if suite is None:
-        return Due((), suite=ended and not state.unsealed)
-    if is_whole(state, suite):
-        completed = state.completed
-        heard = completed is not None and completed.sequence not in state.unsealed
-        if heard or grace_over:
-            return _everything(suite)
-        return Due(_due_tasks(state, suite), suite=False, waits_for_host=True)
-    if ended and not state.unsealed:
+        return _everything(None) if ended and not state.unsealed else NOTHING_DUE
+    whole = is_whole(state, suite)
+    if whole and (grace_over or _is_sealed(state, state.completed)):
         return _everything(suite)
-    return Due(_due_tasks(state, suite), suite=False)
+    if not whole and ended and not state.unsealed:
+        return _everything(suite)
+    return Due(_due_tasks(state, suite), suite=False, waits_for_host=whole)
+
+
+def _is_sealed(state: RunState, mark: Completed | Ended | None) -> bool:
+    return mark is not None and mark.sequence not in state.unsealed
 
 
 def is_settled(state: RunState, suite: CompiledSuite | None) -> bool:
@@ -89,10 +90,11 @@ def _everything(suite: CompiledSuite | None) -> Due:
 
 
 def _due_tasks(state: RunState, suite: CompiledSuite) -> tuple[str, ...]:
+    tasks = (suite.by_id[task_id] for task_id in state.dirty if task_id in suite.by_id)
     return tuple(
-        task_id
-        for task_id in sorted(state.dirty)
-        if task_id in suite.by_id and _task_is_whole(state, suite, task_id)
+        task.task_id
+        for task in sorted(tasks, key=lambda task: task.index)
+        if _task_is_whole(state, suite, task.task_id)
     )
 
 

@@ -43,7 +43,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         default_pass_score: Bar for suites that declare none, 0 to 1.
         missing_budget: Declared bars without figures.
         require_call_evidence: Expectations without any call event.
-        max_calls_per_trial: More calls of one trial than this close the gate.
+        max_calls_per_trial: More calls of one trial than this close the gate; of
+            a run, ten times as many are held.
 
     Source: DESIGN.md §3-§5.
     """

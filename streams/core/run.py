@@ -76,6 +76,8 @@ class TrialResult(msgspec.Struct, frozen=True):
 
 _DERIVED = (
     "_by_task",
+    "_disputed",
+    "_is_ambiguous",
     "_scores_by_node",
     "call_count",
     "completed",
@@ -124,7 +126,9 @@ class RunState:
     __slots__ = (
         "_by_node",
         "_by_task",
+        "_disputed",
         "_hold",
+        "_is_ambiguous",
         "_scores_by_node",
         "call_count",
         "calls_dropped",
@@ -168,6 +172,8 @@ class RunState:
         self.completed: Completed | None = None
         self.ended: Ended | None = None
         self._hold = hold
+        self._is_ambiguous = False
+        self._disputed: set[int] = set()
         self._by_task: dict[str, list[int]] = {}
         self._scores_by_node: dict[str | None, list[int]] = {}
         # Sequences of calls by node; made when needed, dropped on change.
@@ -184,16 +190,7 @@ class RunState:
 
         Arguments that no step compares are not kept, so they cannot differ.
         """
-        suite = self.suite
-        return self.conflict or (
-            suite is not None
-            and any(
-                isinstance(fact, Call)
-                and fact.disputed
-                and suite.args_need(fact.tool) >= fact.disputed
-                for fact in self.facts.values()
-            )
-        )
+        return self.conflict or any(map(self._matters, self._disputed))
 
     def score_at(self, sequence: int) -> Score:
         """The score with this ``sequence``.
@@ -210,9 +207,7 @@ class RunState:
         """Sequences of the scores of one task, ascending."""
         return self._by_task.get(task_id, [])
 
-    def apply(
-        self, envelope: Envelope, payload: Payload, context: Context
-    ) -> Applied:
+    def apply(self, envelope: Envelope, payload: Payload, context: Context) -> Applied:
         """Folds one event in.
 
         Args:
@@ -240,7 +235,7 @@ class RunState:
 
     def know_suite(self, suite: CompiledSuite) -> None:
         """Takes the suite that ``eval.started`` names, once it is known."""
-        if self._is_ambiguous():
+        if self._is_ambiguous:
             return
         self.suite = suite
         self._trim()
@@ -335,6 +330,7 @@ class RunState:
             if isinstance(fact, Call):
                 del self.order[index]
                 del self.facts[last]
+                self._disputed.discard(last)
                 self.call_count -= 1
                 self.rewritten = True
                 self._by_node = None
@@ -365,6 +361,15 @@ class RunState:
                 self.unsealed.add(stands.sequence)
         return Applied.CONFLICT
 
+    def _matters(self, sequence: int) -> bool:
+        """Whether a step may compare what two events of this sequence differ in."""
+        call, suite = self.facts[sequence], self.suite
+        return (
+            isinstance(call, Call)
+            and suite is not None
+            and suite.args_need(call.tool) >= call.disputed
+        )
+
     def _add(self, fact: Fact, context: Context) -> None:
         sequence = fact.sequence
         order = self.order
@@ -376,6 +381,8 @@ class RunState:
         if isinstance(fact, Call):
             self.call_count += 1
             self._by_node = None
+            if fact.disputed:
+                self._disputed.add(sequence)
             if self.scores and sequence < self.scores[-1]:
                 self._invalidate_after(sequence, fact.node_id, context)
         else:
@@ -399,20 +406,16 @@ class RunState:
             self.unsealed.add(sequence)
 
     def _add_start(self, fact: Started, context: Context) -> None:
-        if self.started is None or fact.sequence < self.started.sequence:
+        first = self.started
+        if fact.disputed or (first is not None and first.suite_key != fact.suite_key):
+            self._is_ambiguous = True
+        if first is None or fact.sequence < first.sequence:
             self.started = fact
             self.suite = context.suites.get(fact.suite_key)
-        if self._is_ambiguous():
+        if self._is_ambiguous:
             self.suite = None
         self.results.clear()
         self.dirty.update(self._by_task)
-
-    def _is_ambiguous(self) -> bool:
-        """Whether the run's starts name different suites."""
-        starts = [f for f in self.facts.values() if isinstance(f, Started)]
-        return any(start.disputed for start in starts) or (
-            len({start.suite_key for start in starts}) > 1
-        )
 
     def _add_score(self, fact: Score, context: Context) -> None:
         sequence = fact.sequence
@@ -463,8 +466,9 @@ class RunState:
         facts = {**self.facts, fact.sequence: fact}
         fresh = RunState(self.run_id)
         fresh.restore(facts.values(), context)
-        if fresh.suite is None and self.suite is not None and not fresh._is_ambiguous():
-            fresh.suite = self.suite
+        suite, started = self.suite, fresh.started
+        if suite is not None and started is not None and started.suite_key == suite.key:
+            fresh.know_suite(suite)
         self.dirty.update(self._by_task, fresh.dirty)
         for name in _DERIVED:
             setattr(self, name, getattr(fresh, name))

@@ -195,9 +195,7 @@ def _trial_stats(
 ) -> TrialStats | UnsetType:
     if not suite.has_trials:
         return UNSET
-    counts = [
-        (max(task.declared, len(task.trials)), task.verdicts) for task in figures
-    ]
+    counts = [(max(task.declared, len(task.trials)), task.verdicts) for task in figures]
     ks = range(1, suite.count + 1)
     return TrialStats(
         count=suite.count,
@@ -275,9 +273,7 @@ def _unknown_suite_record(state: RunState, policy: Policy) -> SuiteRecord:
             suite_version=(
                 UNKNOWN_SUITE_VERSION if started is None else started.suite_version
             ),
-            aggregate_score=float(
-                aggregate(list(means.values()), policy.aggregation)
-            ),
+            aggregate_score=float(aggregate(list(means.values()), policy.aggregation)),
             passed=False,
             task_count=len(means),
             passed_count=0,

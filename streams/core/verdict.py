@@ -68,14 +68,20 @@ def decide(
         *_stray_reasons(strays),
         *_budget_reasons(suite, policy, everything),
     ]
-    paths = path_reasons(state, suite, policy)
-    gate = _bar_reasons(state, suite, policy, everything, gated)
+    paths = path_reasons(state, suite, policy, everything)
+    missing = missing_trials(figures) > 0
+    gate = [
+        reason
+        for reason in _bar_reasons(state, suite, policy, everything, gated)
+        # Missing trials are said once, with their number.
+        if not (missing and reason.code == RunReason.INCOMPLETE)
+    ]
     legacy_gate = _legacy_bar_holds(state, suite, policy, measured)
     return SuiteVerdict(
         aggregate=measured,
         gated=gated,
         total_cost=_total_cost(everything),
-        outcome=outcome_of(state, missing=missing_trials(figures) > 0),
+        outcome=outcome_of(state, missing=missing),
         passed=not (gate or shared or paths),
         legacy_passed=legacy_gate and not shared,
         reasons=(*gate, *shared, *paths),
@@ -135,7 +141,7 @@ def inventory_reasons(
         for task in figures
         if len(task.trials) > task.declared
     )
-    if state.conflict:
+    if state.is_contradictory:
         reasons.append(Reason(code=RunReason.SEQUENCE_CONFLICT.value))
     declared_none = state.started is not None and state.started.task_count == 0
     if declared_none or not state.scores:
@@ -154,7 +160,10 @@ def _stray_reasons(strays: Sequence[TrialResult]) -> list[Reason]:
 
 
 def path_reasons(
-    state: RunState, suite: CompiledSuite, policy: Policy
+    state: RunState,
+    suite: CompiledSuite,
+    policy: Policy,
+    trials: Sequence[TrialResult],
 ) -> list[Reason]:
     """What is wrong with the run's calls as a whole, apart from any trial."""
     reasons: list[Reason] = []
@@ -173,13 +182,9 @@ def path_reasons(
         )
         for (entry, tool), count in sorted(hits.items())[:_MAX_HITS]
     )
-    if state.overflow:
-        reasons.append(
-            Reason(
-                code=RunReason.TRAJECTORY_OVERFLOW.value,
-                limit=policy.max_calls_per_trial,
-            )
-        )
+    most = policy.max_calls_per_trial
+    if state.overflow or any(trial.calls > most for trial in trials):
+        reasons.append(Reason(code=RunReason.TRAJECTORY_OVERFLOW.value, limit=most))
     if state.calls_dropped:
         reasons.append(Reason(code=RunReason.CALLS_DROPPED.value))
     if state.misrouted:
@@ -212,8 +217,9 @@ def _bar_reasons(
         value = float(gated)
         return [] if value >= bar else [Reason(code=code, value=value, limit=bar)]
     # No bar is known: the host's own verdict, closed if any trial was gated.
-    if any(trial.gated for trial in trials):
-        return [Reason(code=code, count=sum(trial.gated for trial in trials))]
+    gated_count = sum(trial.gated for trial in trials)
+    if gated_count:
+        return [Reason(code=code, count=gated_count)]
     if state.completed is None:
         return [Reason(code=RunReason.INCOMPLETE.value)]
     return [] if state.completed.passed else [Reason(code=code)]
@@ -247,15 +253,11 @@ def _budget_reasons(
         if closed and (
             not trials or any(trial.score.cost_usd is None for trial in trials)
         ):
-            reasons.append(
-                Reason(code=RunReason.COST_UNREPORTED.value, limit=max_cost)
-            )
+            reasons.append(Reason(code=RunReason.COST_UNREPORTED.value, limit=max_cost))
         total = float(_total_cost(trials) or ZERO)
         if total > max_cost:
             reasons.append(
-                Reason(
-                    code=RunReason.COST_EXCEEDED.value, value=total, limit=max_cost
-                )
+                Reason(code=RunReason.COST_EXCEEDED.value, value=total, limit=max_cost)
             )
     max_latency = suite.thresholds.max_p95_latency_ms
     if max_latency is not None:

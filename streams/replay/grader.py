@@ -1,12 +1,13 @@
 """The core over log files: folds lines, retires finished runs, grades the rest."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from schemas.codec import decode_event, encode
-from schemas.errors import DecodeError
-from schemas.events import ToolCalled
+from schemas.errors import DecodeCode, DecodeError
+from schemas.events import MAX_EVENT_BYTES
 from streams.core.context import Context
 from streams.core.rows import (
     ROW_VERSION,
@@ -25,6 +26,10 @@ from streams.replay.spool import Spool, Spooled
 # Finished runs are kept in memory a little while: a run's last events come
 # close together, and each would read the run back from disk.
 COOLING_RUNS = 512
+
+# Runs in memory; the longest open are put aside on disk beyond that, so that a
+# log of runs that never end needs no more memory.
+MAX_OPEN_RUNS = 10_000
 
 
 class GradedRun(NamedTuple):
@@ -48,7 +53,8 @@ class FileGrader:
         context: Policy, digester, suites.
         reject: Called with source, line number and error for each line that is
             no event; the rest is graded.
-        emit: Called with each run's records as it ends and as they change; for
+        emit: Called with the records of runs that ended, and of ended runs
+            whose records changed, at the end of each block of lines; for
             following a log. Without it, records are read from ``finish``.
         tasks: Whether task records are wanted.
 
@@ -58,7 +64,7 @@ class FileGrader:
         rejected: Lines that are no event.
         duplicates: Events seen before.
         conflicts: Events that contradict another of the same sequence.
-        overflowed: Calls left out beyond the limit of a trial.
+        overflowed: Calls left out beyond what a run may have.
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class FileGrader:
         self._spool = Spool()
 
     def __enter__(self) -> Self:
+        """The grader itself; leaving removes what it put on disk."""
         return self
 
     def __exit__(
@@ -92,6 +99,7 @@ class FileGrader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Removes what was put on disk, whatever happened."""
         self._spool.close()
 
     def add(self, source: str, lines: Iterable[Line]) -> None:
@@ -106,7 +114,7 @@ class FileGrader:
         for number, data in lines:
             try:
                 if data is None:
-                    raise _TOO_LARGE
+                    raise _too_large()
                 envelope, payload = decode_event(data)
                 self.events += 1
                 if payload is None:
@@ -119,14 +127,15 @@ class FileGrader:
                 self.rejected += 1
                 self._reject(source, number, error)
                 continue
-            if not isinstance(payload, ToolCalled) and (
-                state.completed is not None or state.ended is not None
-            ):
-                self._cool(state)
+            if state.completed is not None or state.ended is not None:
+                self._cooling[envelope.run_id] = None
+                if len(self._cooling) > 2 * COOLING_RUNS:
+                    self._retire_cooled(COOLING_RUNS)
         self.graded += sum(counts)
         self.duplicates += counts[Applied.DUPLICATE]
         self.conflicts += counts[Applied.CONFLICT]
         self.overflowed += counts[Applied.OVERFLOW]
+        self._retire_cooled(0 if self._emit is not None else COOLING_RUNS)
 
     def finish(self) -> Iterator[GradedRun]:
         """Ends the input: what is open is graded as abandoned.
@@ -135,9 +144,10 @@ class FileGrader:
             Each run's final records, by run id.
         """
         for state in list(self._runs.values()):
-            if state.completed is None and state.ended is None:
-                state.idle = True
-            self._retire(state)
+            self._abandon(state)
+        while run_ids := self._spool.some_open():
+            for run_id in run_ids:
+                self._abandon(self._open(run_id))
         for run_id in self._spool.with_baseline():
             self._retire(self._open(run_id))
         for run in self._spool:
@@ -151,20 +161,40 @@ class FileGrader:
         else:
             row = decode_row(spooled.row)
             state = restore_state(run_id, row, [], self._context, hold=False)
+        if len(self._runs) >= MAX_OPEN_RUNS:
+            for longest_open in list(islice(self._runs.values(), MAX_OPEN_RUNS // 2)):
+                self._put_aside(longest_open)
         self._runs[run_id] = state
         return state
 
-    def _cool(self, state: RunState) -> None:
-        if self._emit is not None:
-            self._retire(state)
-            return
-        self._cooling[state.run_id] = None
-        if len(self._cooling) > COOLING_RUNS:
-            oldest = next(iter(self._cooling))
-            del self._cooling[oldest]
-            cooled = self._runs.get(oldest)
-            if cooled is not None:
-                self._retire(cooled)
+    def _retire_cooled(self, keep: int) -> None:
+        """Retires the ended runs but for the ``keep`` that ended last."""
+        cooling = self._cooling
+        for run_id in list(islice(cooling, max(0, len(cooling) - keep))):
+            del cooling[run_id]
+            state = self._runs.get(run_id)
+            if state is not None:
+                self._retire(state)
+
+    def _put_aside(self, state: RunState) -> None:
+        del self._runs[state.run_id]
+        before = self._spool.get(state.run_id)
+        self._spool.put(
+            Spooled(
+                state.run_id,
+                _row_of(state),
+                b"" if before is None else before.record,
+                b"" if before is None else before.tasks,
+                None if before is None else before.baseline,
+                0.0 if before is None else before.aggregate,
+                is_open=True,
+            )
+        )
+
+    def _abandon(self, state: RunState) -> None:
+        if state.completed is None and state.ended is None:
+            state.idle = True
+        self._retire(state)
 
     def _retire(self, state: RunState) -> None:
         del self._runs[state.run_id]
@@ -176,16 +206,7 @@ class FileGrader:
         self._spool.put(run)
 
     def _spooled(self, state: RunState) -> Spooled:
-        row = encode_row(
-            RunRow(
-                ROW_VERSION,
-                RowStatus.CLOSED,
-                0.0,
-                flags=flags_of(state),
-                latest_at=state.latest_at,
-                tail=list(state.facts.values()),
-            )
-        )
+        row = _row_of(state)
         if not state.publishes:
             return Spooled(state.run_id, row, b"", b"", None, 0.0)
         named = state.started.baseline_run_id if state.started is not None else None
@@ -206,7 +227,21 @@ class FileGrader:
         )
 
 
-_TOO_LARGE = DecodeError("$", "expected at most 1 MiB", "too-large")
+def _too_large() -> DecodeError:
+    return DecodeError("$", f"at most {MAX_EVENT_BYTES} bytes", DecodeCode.TOO_LARGE)
+
+
+def _row_of(state: RunState) -> bytes:
+    return encode_row(
+        RunRow(
+            ROW_VERSION,
+            RowStatus.CLOSED,
+            0.0,
+            flags=flags_of(state),
+            latest_at=state.latest_at,
+            tail=list(state.facts.values()),
+        )
+    )
 
 
 def _graded(run: Spooled) -> GradedRun:

@@ -1,14 +1,13 @@
 """Reads event logs line by line: plain, gzip, zstd or standard input."""
 
 import gzip
-import io
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 import zstandard
 
@@ -16,6 +15,11 @@ from schemas.events import MAX_EVENT_BYTES
 
 BLOCK_BYTES = 1 << 20
 STDIN = "-"
+FOLLOW_INTERVAL_S = 0.2
+
+# A zstd block of 4 bytes can stand for 128 KiB: the bound of what one read
+# can grow to.
+_ZSTD_READ_BYTES = 4096
 
 
 class ReadError(Exception):
@@ -41,8 +45,43 @@ class Line(NamedTuple):
     data: bytes | None
 
 
+class LogStream(Protocol):
+    """What is read of a log."""
+
+    def read(self, size: int, /) -> bytes:
+        """Bytes, about ``size`` of them; none at the end."""
+
+
+class _ZstdStream:
+    """Frames one after another; unlike the library's reader, whole or an error."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._rest = b""
+
+    def read(self, _size: int, /) -> bytes:
+        """The next bytes; none at the end.
+
+        Raises:
+            EOFError: The last frame breaks off.
+        """
+        while True:
+            data = self._rest or self._raw.read(_ZSTD_READ_BYTES)
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return b""
+            frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+            block = frame.decompress(data)
+            self._frame = None if frame.eof else frame
+            self._rest = frame.unused_data if frame.eof else b""
+            if block:
+                return block
+
+
 @contextmanager
-def open_log(source: str) -> Iterator[IO[bytes]]:
+def open_log(source: str) -> Iterator[LogStream]:
     """Opens a log for reading.
 
     Args:
@@ -63,18 +102,50 @@ def open_log(source: str) -> Iterator[IO[bytes]]:
         raise ReadError(source, f"expected a readable file: {why}") from error
     with raw:
         if path.suffix == ".gz":
-            yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]  # reads bytes
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield unpacked
         elif path.suffix == ".zst":
-            reader = zstandard.ZstdDecompressor().stream_reader(
-                raw, read_across_frames=True
-            )
-            yield io.BufferedReader(reader)  # type: ignore[arg-type]  # a raw stream
+            yield _ZstdStream(raw)
         else:
             yield raw
 
 
+class _Splitter:
+    """Blocks of bytes to lines, holding no more than one event's bytes."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._rest = b""
+        self._is_skipping = False
+
+    def split(self, block: bytes) -> list[Line]:
+        """The lines that end in this block; blank ones are left out but counted."""
+        pieces = (self._rest + block).split(b"\n")
+        self._rest = pieces.pop()
+        lines = []
+        for piece in pieces:
+            self.number += 1
+            # One more than an event may have: a carriage return.
+            if self._is_skipping or len(piece) > MAX_EVENT_BYTES + 1:
+                self._is_skipping = False
+                lines.append(Line(self.number, None))
+            elif piece and not piece.isspace():
+                lines.append(Line(self.number, piece))
+        if len(self._rest) > MAX_EVENT_BYTES + 1:
+            self._is_skipping, self._rest = True, b""
+        return lines
+
+    def end(self) -> list[Line]:
+        """The last line, if it has no line end."""
+        if self._is_skipping:
+            return [Line(self.number + 1, None)]
+        if self._rest and not self._rest.isspace():
+            return [Line(self.number + 1, self._rest)]
+        return []
+
+
 def read_lines(
-    stream: IO[bytes],
+    stream: LogStream,
     source: str,
     *,
     follow: Callable[[], bool] | None = None,
@@ -91,63 +162,31 @@ def read_lines(
 
     Yields:
         The lines of one block; blank lines are left out but counted. A last
-        line without a line end is a line, except while following.
+        line without a line end is a line once the stream has ended for good.
 
     Raises:
         ReadError: The stream breaks off: truncated or damaged compression.
     """
-    number = 0
-    rest = b""
-    skipping = False
-    for block in _blocks(stream, source, follow, idle, lambda: number):
-        pieces = (rest + block).split(b"\n")
-        rest = pieces.pop()
-        lines = []
-        for piece in pieces:
-            number += 1
-            if skipping:
-                skipping = False
-                lines.append(Line(number, None))
-            elif len(piece) > MAX_EVENT_BYTES + 1:
-                lines.append(Line(number, None))
-            elif piece and not piece.isspace():
-                lines.append(Line(number, piece))
-        if len(rest) > MAX_EVENT_BYTES + 1:
-            skipping, rest = True, b""
-        yield lines
-    if skipping:
-        yield [Line(number + 1, None)]
-    elif rest and not rest.isspace():
-        yield [Line(number + 1, rest)]
-
-
-def _blocks(
-    stream: IO[bytes],
-    source: str,
-    follow: Callable[[], bool] | None,
-    idle: Callable[[], None] | None,
-    line: Callable[[], int],
-) -> Iterator[bytes]:
+    splitter = _Splitter()
     while True:
-        try:
-            block = stream.read(BLOCK_BYTES)
-        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-            raise ReadError(
-                source, "expected a whole compressed stream", line() + 1
-            ) from error
-        except OSError as error:
-            why = (error.strerror or "cannot be read").lower()
-            raise ReadError(
-                source, f"expected a readable file: {why}", line() + 1
-            ) from error
+        block = _read_block(stream, source, splitter.number + 1)
         if block:
-            yield block
+            yield splitter.split(block)
         elif follow is None or not follow():
-            return
+            break
         else:
             if idle is not None:
                 idle()
             time.sleep(FOLLOW_INTERVAL_S)
+    yield splitter.end()
 
 
-FOLLOW_INTERVAL_S = 0.2
+def _read_block(stream: LogStream, source: str, line: int) -> bytes:
+    try:
+        return stream.read(BLOCK_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        why = "expected a whole compressed stream"
+        raise ReadError(source, why, line) from error
+    except OSError as error:
+        why = (error.strerror or "cannot be read").lower()
+        raise ReadError(source, f"expected a readable file: {why}", line) from error

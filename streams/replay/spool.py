@@ -21,6 +21,8 @@ class Spooled(NamedTuple):
         tasks: Bytes of its task records, one a line.
         baseline: Run it names as baseline, or None.
         aggregate: Its ``aggregateScore``.
+        is_open: Whether it was put aside ungraded: more may come, and its
+            records are still to be made.
     """
 
     run_id: str
@@ -29,12 +31,14 @@ class Spooled(NamedTuple):
     tasks: bytes
     baseline: str | None
     aggregate: float
+    is_open: bool = False
 
 
 _SCHEMA = """
 CREATE TABLE runs (run_id TEXT PRIMARY KEY, row BLOB, record BLOB, tasks BLOB,
-                   baseline TEXT, aggregate REAL) WITHOUT ROWID
+                   baseline TEXT, aggregate REAL, is_open INTEGER) WITHOUT ROWID
 """
+_OPEN = "CREATE INDEX open_runs ON runs (run_id) WHERE is_open"
 _BATCH = 512
 
 
@@ -51,10 +55,12 @@ class Spool:
         self._db.execute("PRAGMA synchronous=OFF")
         self._db.execute("PRAGMA cache_size=-16000")
         self._db.execute(_SCHEMA)
+        self._db.execute(_OPEN)
         self._pending: dict[str, Spooled] = {}
         self._members = BloomFilter()
 
     def __enter__(self) -> Self:
+        """The spool itself; leaving removes it."""
         return self
 
     def __exit__(
@@ -63,6 +69,7 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Removes the store, whatever happened."""
         self.close()
 
     def put(self, run: Spooled) -> None:
@@ -95,6 +102,14 @@ class Spool:
         rows = self._db.execute("SELECT run_id FROM runs WHERE baseline IS NOT NULL")
         return [run_id for (run_id,) in rows.fetchall()]
 
+    def some_open(self) -> list[str]:
+        """Ids of a few of the runs that were put aside; empty when none is."""
+        self._flush()
+        rows = self._db.execute(
+            "SELECT run_id FROM runs WHERE is_open ORDER BY run_id LIMIT ?", (_BATCH,)
+        )
+        return [run_id for (run_id,) in rows.fetchall()]
+
     def __iter__(self) -> Iterator[Spooled]:
         """All stored runs, by run id."""
         self._flush()
@@ -111,7 +126,7 @@ class Spool:
             return
         self._db.execute("BEGIN")
         self._db.executemany(
-            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
             self._pending.values(),
         )
         self._db.execute("COMMIT")
