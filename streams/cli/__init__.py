@@ -26,6 +26,7 @@ COMMANDS = {
     ),
     "suites": Entry("streams.cli.suites:suites", "Check and publish suites."),
     "topics": Entry("streams.cli.topics:topics", "Plan, create and check topics."),
+    "worker": Entry("streams.cli.worker:worker", "Run the stream processors."),
     "doctor": Entry("streams.cli.doctor:doctor", "Say what works here and what not."),
     "config": Entry("streams.cli.config:config", "Show settings and their origin."),
 }
@@ -100,6 +101,8 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as ended:
         return ended.exit_code
+    except SystemExit as ended:
+        return int(ended.code or 0)
     except BaseException as error:  # noqa: BLE001 - the outermost frame: every error becomes a code
         code = exit_code_of(error)
         _tell(error, code, shows_traceback="--traceback" in arguments)

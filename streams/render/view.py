@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
+from schemas.codec import decode_suite_record, decode_task_record
 from schemas.records import SuiteRecord, TaskRecord, TrialEntry
 from schemas.summary import TaskEntry
 from streams.render.figures import count_of
@@ -77,10 +78,6 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return f"{text}; undecided: {self.undecided}" if self.undecided else text
 
 
-_suite_decoder = msgspec.json.Decoder(SuiteRecord)
-_task_decoder = msgspec.json.Decoder(TaskRecord)
-
-
 def view_of(record: bytes, tasks: Sequence[bytes]) -> RunView:
     """A run from the bytes of its records.
 
@@ -89,11 +86,11 @@ def view_of(record: bytes, tasks: Sequence[bytes]) -> RunView:
         tasks: The task records as published, in suite order.
 
     Raises:
-        msgspec.DecodeError: Bytes that are no such record.
+        DecodeError: Bytes that are no such record.
     """
     return RunView(
-        suite=_suite_decoder.decode(record),
-        tasks=tuple(_task_decoder.decode(task) for task in tasks),
+        suite=decode_suite_record(record),
+        tasks=tuple(decode_task_record(task) for task in tasks),
         lines=(record, *tasks),
     )
 

@@ -17,10 +17,9 @@ def explain(reason: Reason) -> str:
     Steps and calls are counted from 1, as a person does; in the records from 0.
 
     Args:
-        reason: Of a trial, a task or a run; an unknown code gives its bare
-            facts.
+        reason: Of a trial, a task or a run.
     """
-    words = _WORDS.get(reason.code, _bare)
+    words = _WORDS[reason.code]
     about = f"task {visible(reason.task_id)}: " if reason.task_id else ""
     return about + words(reason)
 
@@ -70,9 +69,12 @@ def _unobservable(reason: Reason) -> str:
 
 
 def _trials(reason: Reason) -> str:
-    numbers = ", ".join(str(trial) for trial in reason.trials)
-    noun = "trial" if len(reason.trials) == 1 else "trials"
-    return f"{noun} {numbers} did not pass"
+    return f"{_numbered(reason.trials)} did not pass"
+
+
+def _numbered(trials: Sequence[int]) -> str:
+    noun = "trial" if len(trials) == 1 else "trials"
+    return f"{noun} {', '.join(map(str, trials))}"
 
 
 def _below(reason: Reason) -> str:
@@ -143,16 +145,6 @@ def _plain(text: str) -> _Words:
     return lambda _reason: text
 
 
-def _bare(reason: Reason) -> str:
-    facts = {
-        name: value
-        for name in reason.__struct_fields__
-        if name not in {"code", "task_id"}
-        and (value := getattr(reason, name)) not in {None, ()}
-    }
-    return visible(", ".join(f"{name} {value}" for name, value in facts.items()))
-
-
 def _figure(number: float | None) -> str:
     return "?" if number is None else show_number(number)
 
@@ -215,8 +207,8 @@ def explain_disagreement(found: Disagreement) -> str:
     if isinstance(found.task_id, str):
         about = f"task {visible(found.task_id)}: "
     if isinstance(found.trials, tuple):
-        numbers = ", ".join(str(trial) for trial in found.trials)
-        return f"{about}the host passed trial {numbers} off the expected path"
+        trials = _numbered(found.trials)
+        return f"{about}the host passed {trials} off the expected path"
     if found.host is UNSET and found.ours is UNSET:
         return f"{about}only one of the two has it"
     host, ours = _sides(found.host, found.ours)
