@@ -15,14 +15,18 @@ from streams.render.view import (
 )
 from streams.render.words import explain_disagreement
 
-# Whatever Markdown or a forge would take for more than a letter: emphasis,
-# links, HTML, table cells, mentions and references to issues.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~@:&$^-])")
+# What Markdown takes for more than a character inside a line or a table.
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+# A forge makes mentions, references and links of what is shown, not of what is
+# written, so that no backslash helps; an empty comment parts the two.
+_ACTIVE = re.compile(r"(@|#|:(?=//))")
 
 
 def plain(text: str) -> str:
     """Text that Markdown shows as it is, in a table too."""
-    return _SPECIAL.sub(r"\\\1", visible(text)).replace("\\<", "&lt;")
+    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;")
+    shown = _SPECIAL.sub(r"\\\1", shown.replace(">", "&gt;"))
+    return _ACTIVE.sub(r"\1<!-- -->", shown)
 
 
 class MarkdownRenderer:
@@ -45,7 +49,7 @@ class MarkdownRenderer:
         notes = [f"- {plain(line)}" for line in run_story(record)]
         if isinstance(record.host, HostAudit):
             notes += [
-                f"- host {plain(found.kind)}: {plain(explain_disagreement(found))}"
+                f"- host {found.kind}: {plain(explain_disagreement(found))}"
                 for found in record.host.disagreements
             ]
         if notes:

@@ -74,7 +74,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             f" {self.not_passed} not passed"
         )
         if self.changed:
-            text += f", {self.changed} of them passed by RFC 0244"
+            text += f" (RFC 0244 would have passed {self.changed} of them)"
         return f"{text}; undecided: {self.undecided}" if self.undecided else text
 
 
