@@ -1,0 +1,27 @@
+"""Settings all tests share."""
+
+import os
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+# The bare `pytest` command does not look for `tests` beside the project's file.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+# `ci` is derandomised: a red run is the change's. `deep` is for a long search.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "deep",
+    deadline=None,
+    max_examples=2000,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
