@@ -69,3 +69,17 @@ class SuiteError(SourceError):
 
 class SummaryError(SourceError):
     """A host's own scorecard that cannot be used; names the place."""
+
+
+class SchemaNotFoundError(SchemaError):
+    """No schema has that name; pick one of those listed.
+
+    Args:
+        name: The name.
+        names: Those there are.
+    """
+
+    def __init__(self, name: str, names: tuple[str, ...]) -> None:
+        super().__init__(f"{name!r}: expected one of {', '.join(names)}")
+        self.name = name
+        self.names = names

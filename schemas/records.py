@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from schemas.errors import DecodeCode
 from schemas.reasons import Reason, one_of
 from schemas.summary import Count, EvalSummary, Ratio, TaskEntry
 
@@ -180,3 +181,50 @@ class AlertRecord(_Record, frozen=True, kw_only=True):
     revision: Number
     reasons: tuple[Reason, ...]
     task_ids: tuple[str, ...]
+
+
+Digits = Annotated[str, Meta(pattern=r"^[0-9]+\Z")]
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class DeadLetterHeaders(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={
+        "topic": "__connect.errors.topic",
+        "partition": "__connect.errors.partition",
+        "offset": "__connect.errors.offset",
+        "connector_name": "__connect.errors.connector.name",
+        "stage": "__connect.errors.stage",
+        "exception_class_name": "__connect.errors.exception.class.name",
+        "exception_message": "__connect.errors.exception.message",
+        "reason": "pathgate.reason",
+        "size": "pathgate.size",
+        "sha256": "pathgate.sha256",
+    },
+):
+    """Headers of a dead letter, each UTF-8 text, in Kafka Connect's spelling.
+
+    Args:
+        topic: Where the record was read from; likewise partition and offset.
+        connector_name: The worker group that could not read it.
+        stage: Where it failed, Connect's word.
+        exception_class_name: Class of the error.
+        exception_message: Path and expectation of the fault; no content.
+        reason: Kind of the fault.
+        size: Bytes of the original value.
+        sha256: Of the original value, hex.
+    """
+
+    topic: Text
+    partition: Digits
+    offset: Digits
+    connector_name: Text
+    stage: Literal["VALUE_CONVERTER"]
+    exception_class_name: Text
+    exception_message: Text
+    reason: DecodeCode
+    size: Digits
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]

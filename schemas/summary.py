@@ -7,9 +7,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 Ratio = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Usd = Annotated[float, Meta(ge=0)]
-Milliseconds = Annotated[int, Meta(ge=0)]
+Milliseconds = Count
 
 
 class _Closed(
