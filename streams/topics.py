@@ -17,6 +17,7 @@ _NOTICE_RETENTION_MS = 30 * _DAY_MS
 # An event of 1 MiB that is parked grows by the headers that say why.
 _DEAD_LETTER_MAX_BYTES = 2 * 1024 * 1024
 TABLE_NAME = "runs"
+_SUITE_KEY = "suiteId@version"
 
 
 class TopicsError(ConfigurationError):
@@ -110,6 +111,11 @@ class TopicSpec(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     replication_factor: int
     configs: dict[str, str]
+
+    @property
+    def is_keyed_by_run(self) -> bool:
+        """Whether its partitions are those of the runs."""
+        return self.key != _SUITE_KEY
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,7 +240,7 @@ _KINDS = (
     _Kind(
         "suite_definition",
         Role.SOURCE,
-        "suiteId@version",
+        _SUITE_KEY,
         "suite",
         "schemas.suite.Suite",
         Cleanup.COMPACT,
@@ -337,7 +343,7 @@ def _spec(kind: _Kind, name: str, settings: Settings) -> TopicSpec:
         cleanup=kind.cleanup,
         retention_ms=kind.retention_ms,
         # Every worker reads all suites, so there is nothing to share out.
-        partitions=1 if kind.field == "suite_definition" else settings.partitions,
+        partitions=1 if kind.key == _SUITE_KEY else settings.partitions,
         replication_factor=settings.replication_factor,
         configs=_configs(kind, settings),
     )
@@ -419,8 +425,8 @@ def _shared_count(
     described: Mapping[str, Described], table: Sequence[TopicSpec]
 ) -> int:
     """The count that most topics keyed by run have; the configured one on a tie."""
-    keyed = [spec for spec in table if spec.partitions > 1 or spec.key == "runId"]
-    wanted = keyed[0].partitions
+    keyed = [spec for spec in table if spec.is_keyed_by_run]
+    wanted = max((spec.partitions for spec in keyed), default=0)
     counts = Counter(
         described[spec.name].partitions for spec in keyed if spec.name in described
     )
@@ -439,7 +445,7 @@ def _missing(spec: TopicSpec) -> Problem:
 def _check_partitions(
     spec: TopicSpec, topic: Described, shared: int
 ) -> Iterator[Problem]:
-    if topic.partitions == spec.partitions or spec.key == "suiteId@version":
+    if topic.partitions == spec.partitions or not spec.is_keyed_by_run:
         return
     count = f"has {topic.partitions} partitions"
     if topic.partitions == shared:

@@ -183,7 +183,7 @@ async def _brokers(settings: Settings) -> list[Finding]:
 
 def _well(survey: Survey, problems: int, rights: int) -> list[Finding]:
     found = []
-    if not problems:
+    if survey.found and not problems:
         detail = f"{count_of(len(survey.found), 'topic')} as they should be"
         found.append(Finding(name="topics", status=Status.OK, detail=detail))
     if not rights:

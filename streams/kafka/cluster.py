@@ -141,11 +141,13 @@ class Cluster:
         """
         # Left out, the flag would have a broker with auto.create.topics.enable
         # create what is only asked about.
-        request = MetadataRequest(list(names), allow_auto_topic_creation=False)
+        asked = list(names)
+        request = MetadataRequest(asked, allow_auto_topic_creation=False)
         answer = (await self._send(request)).to_object()
         denied = []
         shapes: dict[str, tuple[int, int]] = {}
-        for topic in answer["topics"]:
+        # The brokers answer in an order of their own.
+        for topic in sorted(answer["topics"], key=lambda t: asked.index(t["topic"])):
             name, code = topic["topic"], topic["error_code"]
             if code == _TOPIC_DENIED:
                 denied.append(self._lacks("Describe", "topic", name))
@@ -334,31 +336,44 @@ async def _diagnose(
 ) -> PathgateError:
     """Why no connection came about: the client itself only logs it."""
     rest = {k: v for k, v in options.items() if k != "bootstrap_servers"}
+    protocol = rest["security_protocol"]
     reasons = []
     for host, port, _family in hosts:
         try:
             connection = await create_conn(
                 host, port, request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000), **rest
             )
-            await connection.close()
+            try:
+                # A listener that wants a user answers the first request alone.
+                await connection.send(MetadataRequest([]))
+            finally:
+                connection.close()
             reasons.append(f"{host}:{port}: answered at the second try; try again")
         except _REFUSALS as error:
-            return AccessDeniedError(
-                f"{host}:{port} refused {rest.get('sasl_plain_username')!r}"
-                f" with {rest.get('sasl_mechanism')}: {type(error).__name__}"
-            )
+            return AccessDeniedError(_refusal(f"{host}:{port}", error, rest))
         except (KafkaError, OSError, TimeoutError) as error:
-            reasons.append(f"{host}:{port}: {_why(error, rest['security_protocol'])}")
+            reasons.append(f"{host}:{port}: {_why(error, protocol)}")
     return BrokerUnavailableError("; ".join(reasons))
+
+
+def _refusal(address: str, error: KafkaError, options: dict[str, Any]) -> str:
+    mechanism = options.get("sasl_mechanism")
+    if isinstance(error, SaslAuthenticationFailed | AuthenticationFailedError):
+        user = options.get("sasl_plain_username")
+        return f"{address} refused the user {user!r} or its password ({mechanism})"
+    return (
+        f"{address} does not take {mechanism} there ({type(error).__name__}); are"
+        " security_protocol and sasl_mechanism what the broker has at this port?"
+    )
 
 
 def _why(error: Exception, protocol: str) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {REQUEST_TIMEOUT_S:g} s"
     text = getattr(error, "verify_message", None) or getattr(error, "strerror", None)
-    if isinstance(error, KafkaError):
-        text = (
-            "the connection was closed while it was set up; is"
-            f" security_protocol={protocol} what the broker speaks there?"
-        )
-    return text or type(error).__name__
+    if text and not isinstance(error, KafkaError):
+        return str(text)
+    return (
+        f"the connection was closed while it was set up ({type(error).__name__}); is"
+        f" security_protocol={protocol} what the broker speaks at this port?"
+    )

@@ -98,9 +98,8 @@ class LogReader:
 
     async def partitions_of(self, topic: str) -> list[int]:
         """The partitions of a topic, ascending; empty if there is no such topic."""
-        await self._consumer._client.fetch_all_metadata()  # noqa: SLF001  # the public call knows subscribed topics only
-        found = self._consumer.partitions_for_topic(topic)
-        return sorted(found or ())
+        cluster = await self._consumer._client.fetch_all_metadata()  # noqa: SLF001  # the public call knows subscribed topics only
+        return sorted(cluster.partitions_for_topic(topic) or ())
 
 
 @asynccontextmanager
