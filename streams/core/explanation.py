@@ -183,7 +183,8 @@ class _Trial:
             )
 
     def _free_calls(self, steps: Sequence[int]) -> dict[int, list[int]]:
-        """Per step, the first free calls of its tool; one a step is enough."""
+        """Per step, the first free calls of its tool, as many as may be named."""
+        enough = len(steps) + MAX_REASONS
         free: dict[int, list[int]] = {step: [] for step in steps}
         short = sum(1 << step for step in steps)
         for index, call in enumerate(self.calls):
@@ -191,7 +192,7 @@ class _Trial:
             if named and index not in self.taken:
                 for step in bits(named):
                     free[step].append(index)
-                    if len(free[step]) == len(steps):
+                    if len(free[step]) == enough:
                         short ^= 1 << step
         return free
 
