@@ -22,8 +22,9 @@ users=()
 for file in "$directory"/*.password; do
   user=$(basename "$file" .password)
   users+=("$user")
-  # A file and not an argument, which every process of the machine could read.
-  printf 'SCRAM-SHA-512=[password=%s]\n' "$(<"$file")" >"$work/$user"
+  # A file and not an argument, which every process of the machine could read. In a
+  # file the tool wants no brackets around the value.
+  printf 'SCRAM-SHA-512=password=%s\n' "$(<"$file")" >"$work/$user"
   "$bin/kafka-configs.sh" --bootstrap-server "$bootstrap" --command-config "$config" \
     --alter --entity-type users --entity-name "$user" --add-config-file "$work/$user"
 done
