@@ -15,17 +15,20 @@ packages=(prometheus prometheus-alertmanager)
 amlint=amlint==0.8.5
 cache=${PATHGATE_TOOLS_CACHE:-$HOME/.cache/pathgate/tools}
 python=${PYTHON:-python3}
-# Debian's Alertmanager reads its built-in template from here and nowhere else.
-template=/usr/share/prometheus/alertmanager/default.tmpl
+# Debian's Alertmanager reads its built-in templates from here and nowhere else.
+templates=/usr/share/prometheus/alertmanager
 
 digest=$(sha256sum "${BASH_SOURCE[0]}" | cut -c1-12)
 target=$cache/mon-$digest
 
-place_template() {
-  [[ -e $template ]] && return
-  mkdir -p "$(dirname "$template")" 2>/dev/null &&
-    cp "$target/root$template" "$template" 2>/dev/null ||
-    echo "cannot write $template: alertmanager will not start" >&2
+place_templates() {
+  local template
+  for template in "$target/root$templates"/*.tmpl; do
+    [[ -e $templates/${template##*/} ]] && continue
+    if ! { mkdir -p "$templates" && cp "$template" "$templates/"; } 2>/dev/null; then
+      echo "cannot write to $templates: alertmanager will not start" >&2
+    fi
+  done
 }
 
 fetch() {
@@ -54,5 +57,5 @@ mkdir -p "$cache"
 exec 9>"$cache/mon.lock"
 flock 9
 [[ -e $target/ready ]] || fetch >&2
-place_template
+place_templates
 echo "$target/bin"
