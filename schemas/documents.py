@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from schemas.errors import DecodeError, SuiteError, SummaryError
-from schemas.faults import place_and_shape, syntax_fault
+from schemas.faults import place_and_shape
 from schemas.suite import (
     ArgsMatch,
     Expected,
@@ -55,7 +55,8 @@ def _fault(error: msgspec.ValidationError) -> DecodeError:
     values = _CLOSED_LISTS.get(name.group(1)) if name is not None else None
     if values is not None and str(error).startswith("Invalid enum value"):
         expected = "expected one of " + ", ".join(values)
-    return DecodeError(path, expected)
+    # The models have None for what is left out; a document leaves it out.
+    return DecodeError(path, expected.replace(" or null", ""))
 
 
 def decode_suite(data: bytes, source: str) -> Suite:
@@ -92,8 +93,6 @@ def _typed_suite(data: bytes) -> Suite:
         return _read_suite(data)
     except msgspec.ValidationError as error:
         fault = _fault(error)
-    except msgspec.DecodeError:
-        fault = syntax_fault(data)
     raise fault
 
 

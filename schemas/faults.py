@@ -160,4 +160,6 @@ def place_and_shape(error: msgspec.ValidationError, at: str = "$") -> tuple[str,
         return path, "expected a value of the declared form"
     types = declared.group(1).split(" | ")
     words = " or ".join(_TYPE_WORDS.get(name, name) for name in types)
-    return path, f"expected {words}{declared.group(2)}"
+    # A pattern is shown as a literal; people know `\Z` as `$`.
+    bounds = declared.group(2).replace("\\\\", "\\").replace("\\Z", "$")
+    return path, f"expected {words}{bounds}"

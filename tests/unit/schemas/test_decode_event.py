@@ -218,6 +218,18 @@ def test_unknown_type_passes_with_any_payload(payload: str) -> None:
 
 
 @pytest.mark.parametrize("event_type", sorted(PAYLOADS))
+def test_keys_of_v2_that_are_not_read_are_carried(event_type: str) -> None:
+    """They keep their bytes, and change nothing else."""
+    extra = {"nodeId": '"n"', "causationId": '["a", "b"]', "engineVersion": "3"}
+    envelope, payload = decode_event(event(event_type, envelope=extra))
+    assert payload == decode_event(event(event_type))[1]
+    assert envelope.node_id == "n"
+    assert bytes(envelope.causation_id) == b'["a", "b"]'
+    assert bytes(envelope.engine_version) == b"3"
+    assert bytes(envelope.schema_version) == b"1"
+
+
+@pytest.mark.parametrize("event_type", sorted(PAYLOADS))
 def test_unknown_keys_pass(event_type: str) -> None:
     """Keys nobody knows change nothing, on both levels and twice over."""
     extra = {"x-new": "{}", "openwop-a,b": '[1,"x"]', "vendor.\\u00e9": "null"}
