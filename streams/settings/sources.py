@@ -157,8 +157,8 @@ def typed(name: str, given: Given) -> object:
     except msgspec.ValidationError as error:
         expected = place_and_shape(error)[1]
         if words:
-            expected = f"one of {', '.join(words)}"
-        raise ValueError(f"{given.label}: expected {expected}, got {value!r}") from None
+            expected = f"expected one of {', '.join(words)}"
+        raise ValueError(f"{given.label}: {expected}, got {value!r}") from None
 
 
 def _words(kind: Any) -> list[str]:
