@@ -52,11 +52,12 @@ def event(
         more: Further fields of the envelope.
     """
     fields: dict[str, Any] = {
-        "eventId": event_id or f"evt-{run[-4:]}-{sequence:012d}",
+        "eventId": event_id or f"evt-{run.rpartition('/')[2]}-{sequence:06d}",
         "runId": run,
         "type": kind,
         "payload": payload,
-        "timestamp": at or f"2026-01-01T{sequence // 3600 % 24:02d}:"
+        "timestamp": at
+        or f"2026-01-01T{sequence // 3600 % 24:02d}:"
         f"{sequence // 60 % 60:02d}:{sequence % 60:02d}Z",
         "sequence": sequence,
         "schemaVersion": 1,
@@ -94,7 +95,7 @@ class Log:
         **fields: Any,
     ) -> "Log":
         """``eval.started``; ``baseline`` names a baseline run."""
-        payload = {
+        payload: dict[str, Any] = {
             "suiteId": suite_id,
             "suiteVersion": version,
             "taskCount": count,
@@ -107,7 +108,7 @@ class Log:
 
     def call(self, tool: str, inputs: object = None, **fields: Any) -> "Log":
         """``agent.tool-called``; ``args_hash`` is a field of its payload."""
-        payload = {
+        payload: dict[str, Any] = {
             "agentId": "acme.support",
             "toolName": tool,
             "callId": f"call-{self.next}",

@@ -270,7 +270,7 @@ class RunState:
 
         Source: DESIGN.md §3, "Which trial a call belongs to".
         """
-        if attribution is Attribution.NODE:
+        if attribution == Attribution.NODE:
             node_id = self.score_at(sequence).node_id
             scores = self._scores_by_node[node_id]
             order = self._calls_by_node().get(node_id, [])
@@ -289,7 +289,7 @@ class RunState:
         facts, order = self.facts, self.order
         start = self.started.sequence if self.started is not None else -1
         early = order[: bisect_left(order, start)]
-        if attribution is Attribution.SEQUENCE:
+        if attribution == Attribution.SEQUENCE:
             last = max(self.scores[-1] if self.scores else -1, start)
             late = order[bisect_right(order, last) :]
         else:
@@ -429,7 +429,7 @@ class RunState:
         self, sequence: int, node_id: str | None, context: Context
     ) -> None:
         """Forgets the result of the trial that a call at ``sequence`` is of."""
-        if context.policy.attribution is Attribution.NODE:
+        if context.policy.attribution == Attribution.NODE:
             scores = self._scores_by_node.get(node_id, [])
         else:
             scores = self.scores

@@ -42,10 +42,10 @@ def aggregate(values: Sequence[Fraction], how: Aggregation) -> Fraction:
     """
     if not values:
         return ZERO
-    if how is Aggregation.MEAN:
+    if how == Aggregation.MEAN:
         return mean(values)
     ordered = sorted(values)
-    if how is Aggregation.MIN:
+    if how == Aggregation.MIN:
         return ordered[0]
     middle = len(ordered) // 2
     if len(ordered) % 2:

@@ -189,7 +189,7 @@ def path_reasons(
         reasons.append(Reason(code=RunReason.CALLS_DROPPED.value))
     if state.misrouted:
         reasons.append(Reason(code=RunReason.MISROUTED_EVENTS.value))
-    if policy.require_call_evidence is CallEvidence.CLOSED and lacks_calls(
+    if policy.require_call_evidence == CallEvidence.CLOSED and lacks_calls(
         state, suite
     ):
         reasons.append(Reason(code=RunReason.NO_CALL_EVIDENCE.value))
@@ -247,7 +247,7 @@ def _budget_reasons(
     suite: CompiledSuite, policy: Policy, trials: Sequence[TrialResult]
 ) -> list[Reason]:
     reasons: list[Reason] = []
-    closed = policy.missing_budget is MissingBudget.CLOSED
+    closed = policy.missing_budget == MissingBudget.CLOSED
     max_cost = suite.thresholds.max_cost_usd
     if max_cost is not None:
         if closed and (

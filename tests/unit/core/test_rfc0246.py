@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from schemas.suite import PassRule
 from schemas.summary import EvalSummary
 from streams.core.compiled import CompiledSuite
 from tests.factories import Log, Outcome, grade, make_context, make_suite, task
@@ -49,7 +50,7 @@ def deciding_by_scores(log: Log, suite: CompiledSuite) -> Report:
     bar = suite.thresholds.pass_score
     assert bar is not None
     for entry in report.summary["tasks"]:
-        if "trials" in entry and suite.pass_rule == "mean":
+        if "trials" in entry and suite.pass_rule is PassRule.MEAN:
             entry["passed"] = entry["trials"]["meanScore"] >= bar
     report.summary["passed"] = report.summary["aggregateScore"] >= bar
     return report
@@ -128,7 +129,7 @@ def suite_gated(host: Host) -> None:
     assert 1.0 == summary["aggregateScore"]
     assert on_path["score"] == on_path["gatedScore"]
     assert 0.0 == off_path["gatedScore"]
-    # (1 + 0) / 2.
+    # The mean of 1 and 0.
     assert 0.5 == summary["gatedAggregateScore"]
     assert summary["passed"] is False
 
