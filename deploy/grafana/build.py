@@ -123,8 +123,8 @@ GATE = (
     ),
     Panel(
         title="Where hosts disagree",
-        description="suite-passed-ungated: the host has not migrated to RFC 0246. The"
-        " gate never follows the host.",
+        description="The gate never follows the host. suite-passed-ungated: it has not"
+        " migrated to RFC 0246.",
         unit="short",
         targets={
             "{{kind}}": f"job_kind:pathgate_host_disagreements:increase15m{{{TOTAL}}}"
