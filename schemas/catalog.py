@@ -38,8 +38,7 @@ def schema_names() -> tuple[str, ...]:
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of a name.
 
-    Its references are ``urn:pathgate:schema:v1:<name>``; resolve them with a
-    registry of all schemas here.
+    It stands alone: no reference leaves the document.
 
     Raises:
         SchemaNotFoundError: There is none of that name.

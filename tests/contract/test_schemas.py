@@ -1,7 +1,7 @@
 """Schemas, models and examples say the same."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from schemas import catalog, codec
 from schemas.catalog import Example
 from schemas.errors import DecodeCode, SchemaError, SchemaNotFoundError
-from schemas.reasons import Reason, RunReason, TaskReason, TrialReason
+from schemas.reasons import RunReason, TaskReason, TrialReason
 from schemas.records import DeadLetterHeaders
 from streams.agents.control import decode_control
 
@@ -26,7 +26,6 @@ NAMES = (
     "eval-summary",
     "event",
     "gate-alert",
-    "reason",
     "suite-summary",
     "task-summary",
 )
@@ -39,7 +38,6 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "eval-summary": lambda data: codec.decode_summary(data, "example"),
     "event": codec.decode_event,
     "gate-alert": codec.decode_alert,
-    "reason": lambda data: msgspec.json.decode(data, type=Reason),
     "suite-summary": codec.decode_suite_record,
     "task-summary": codec.decode_task_record,
 }
@@ -47,12 +45,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
 
 @cache
 def validator(name: str) -> jsonschema_rs.Validator:
-    registry = jsonschema_rs.Registry(
-        [(ID_PREFIX + each, catalog.schema(each)) for each in NAMES]
-    )
-    return jsonschema_rs.validator_for(
-        catalog.schema(name), registry=registry, validate_formats=True
-    )
+    return jsonschema_rs.validator_for(catalog.schema(name), validate_formats=True)
 
 
 def accepts(reader: Callable[[bytes], object], data: bytes) -> bool:
@@ -104,6 +97,44 @@ def test_schema_is_one_of_2020_12(name: str) -> None:
 def test_metaschema_refuses_a_broken_schema() -> None:
     """The check above can fail."""
     assert not jsonschema_rs.meta.is_valid(catalog.schema("event") | {"type": "objekt"})
+
+
+def test_each_schema_stands_alone() -> None:
+    """Every reference stays in its file, so that one file is enough to validate."""
+    for name in NAMES:
+        references = set(find_references(catalog.schema(name)))
+        assert {each.partition("/")[0] for each in references} <= {"#"}
+
+
+def find_references(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from find_references(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from find_references(item)
+
+
+def test_what_several_schemas_define_is_the_same() -> None:
+    """A definition repeated in another file is repeated word for word."""
+    first: dict[str, tuple[str, object]] = {}
+    repeated = set()
+    for name in ("eval-summary", "task-summary", "suite-summary", "gate-alert"):
+        for key, definition in catalog.schema(name)["$defs"].items():
+            if key in first:
+                repeated.add(key)
+            assert first.setdefault(key, (name, definition))[1] == definition, key
+    assert {"task", "reason", "runReason", "evidence", "ratio"} <= repeated
+
+
+def test_scorecard_of_a_suite_summary_is_an_eval_summary() -> None:
+    """``summary`` has the form of the scorecard on its own."""
+    own = catalog.schema("eval-summary")
+    embedded = catalog.schema("suite-summary")["$defs"]["evalSummary"]
+    outer = {"$schema", "$id", "$defs", "title"}
+    assert embedded == {key: own[key] for key in own if key not in outer}
 
 
 def test_catalog_does_not_depend_on_the_working_directory(
@@ -187,7 +218,7 @@ def test_reasons_are_those_of_the_schema(
     reasons: type[TrialReason] | type[TaskReason] | type[RunReason], name: str
 ) -> None:
     """The closed lists of reasons are the same, in the same order."""
-    listed = catalog.schema("reason")["$defs"][name]["enum"]
+    listed = catalog.schema("gate-alert")["$defs"][name]["enum"]
     assert listed == [reason.value for reason in reasons]
 
 
