@@ -131,7 +131,8 @@ class _Service:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._told_to_stop.set)
         await self._web.start()
-        logger.info("worker_starting", web=self._web.address, **versions())
+        web = f"{self._web.address}:{self._web.port}"
+        logger.info("worker_starting", web=web, **versions())
         following = asyncio.create_task(self._follow_suites())
         watching = asyncio.create_task(self.observed.watch())
         try:
