@@ -1,12 +1,13 @@
 """The settings' security in Faust's words."""
 
 import faust
+from faust.types.auth import CredentialsT
 
 from streams.kafka.security import security_context
 from streams.settings import Settings
 
 
-def faust_credentials(settings: Settings) -> faust.types.auth.CredentialsT | None:
+def faust_credentials(settings: Settings) -> CredentialsT | None:
     """What ``broker_credentials`` of a Faust app is; None without security.
 
     Raises:

@@ -1,0 +1,119 @@
+"""A directory of suites: what is read, and every error at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.core.arguments import ArgsDigester
+from streams.suites import SuitesError, compile_suites, load_directory
+
+
+def document(suite_id: str = "acme.evals.a", **more: Any) -> dict[str, Any]:
+    return {
+        "suiteId": suite_id,
+        "version": "1.0.0",
+        "modes": ["golden"],
+        "tasks": [{"taskId": "t"}],
+    } | more
+
+
+def write(path: Path, content: object) -> Path:
+    path.write_text(json.dumps(content))
+    return path
+
+
+def problems_of(path: Path) -> tuple[str, ...]:
+    with pytest.raises(SuitesError) as caught:
+        load_directory(path)
+    return caught.value.problems
+
+
+def test_suites_are_keyed_in_the_order_of_their_files(tmp_path: Path) -> None:
+    """Key, file and bytes of each suite; the order is the names'."""
+    second = write(tmp_path / "b.json", document("acme.evals.a"))
+    first = write(tmp_path / "a.json", document("acme.evals.z", version="2.0.0"))
+    loaded = load_directory(tmp_path)
+    assert list(loaded.suites) == ["acme.evals.z@2.0.0", "acme.evals.a@1.0.0"]
+    assert loaded.files == {
+        "acme.evals.z@2.0.0": str(first),
+        "acme.evals.a@1.0.0": str(second),
+    }
+    assert loaded.documents["acme.evals.a@1.0.0"] == second.read_bytes()
+    assert loaded.aliases == {}
+
+
+def test_aliases_stand_apart(tmp_path: Path) -> None:
+    """The alias map is no suite."""
+    write(tmp_path / "a.json", document())
+    write(tmp_path / "aliases.json", {"aliases": {"mcp__gh__search": "search"}})
+    loaded = load_directory(tmp_path)
+    assert loaded.aliases == {"mcp__gh__search": "search"}
+    assert list(loaded.suites) == ["acme.evals.a@1.0.0"]
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    """Notes, hidden files and directories; a mounted ConfigMap has all three."""
+    write(tmp_path / "a.json", document())
+    (tmp_path / "README.md").write_text("no suite")
+    (tmp_path / ".draft.json").write_text("no suite")
+    (tmp_path / "..2026_01_01").mkdir()
+    (tmp_path / "old.json").mkdir()
+    assert list(load_directory(tmp_path).suites) == ["acme.evals.a@1.0.0"]
+
+
+def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
+    """Three bad files give three lines, each with file and JSON path."""
+    write(tmp_path / "a.json", document(tasks=[]))
+    (tmp_path / "b.json").write_text("{")
+    write(tmp_path / "c.json", document("acme.evals.c", threshold={}))
+    found = problems_of(tmp_path)
+    assert [line.split(": ")[:2] for line in found] == [
+        [str(tmp_path / "a.json"), "$.tasks"],
+        [str(tmp_path / "b.json"), "$"],
+        [str(tmp_path / "c.json"), "$.threshold"],
+    ]
+    assert all("expected" in line for line in found)
+
+
+def test_one_version_in_two_files_is_an_error(tmp_path: Path) -> None:
+    """Which of the two would be the gate nobody could say."""
+    first = write(tmp_path / "a.json", document())
+    second = write(tmp_path / "b.json", document(modes=["rubric"]))
+    assert problems_of(tmp_path) == (
+        (
+            f"{second}: $.version: expected a suiteId and version of its own,"
+            f" {first} has acme.evals.a@1.0.0 too"
+        ),
+    )
+
+
+def test_directory_without_suites_is_an_error(tmp_path: Path) -> None:
+    """Every run would be of an unknown suite."""
+    expected = f"{tmp_path}: expected at least one suite, a file named *.json"
+    assert problems_of(tmp_path) == (expected,)
+
+
+def test_missing_directory_is_an_error(tmp_path: Path) -> None:
+    """It is named."""
+    path = tmp_path / "none"
+    expected = f"{path}: cannot be read: No such file or directory"
+    assert problems_of(path) == (expected,)
+
+
+def test_expectations_without_a_meaning_are_all_named(tmp_path: Path) -> None:
+    """Each suite is compiled, the second too when the first has no meaning."""
+    # A step whose only tool is forbidden: no run could ever meet it.
+    trajectory = {"steps": [{"tool": "a"}], "forbidden": ["a"]}
+    bad = [{"taskId": "t", "expected": {"kind": "golden", "trajectory": trajectory}}]
+    files = [
+        write(tmp_path / f"{name}.json", document(f"acme.evals.{name}", tasks=bad))
+        for name in "ab"
+    ]
+    loaded = load_directory(tmp_path)
+    with pytest.raises(SuitesError) as caught:
+        compile_suites(loaded, ArgsDigester(None))
+    assert [line.split(": ")[0] for line in caught.value.problems] == [
+        str(file) for file in files
+    ]
