@@ -25,6 +25,9 @@ from streams.ingest.tap import BatchConsumerThread, Demand, Taken
 # How long a wait lasts that something else usually ends: a bound on the cost of a
 # signal that never came, and on how late a stop is noticed.
 _IDLE_S = 1.0
+# How long a stop waits for its commit. aiokafka tries for as long as the brokers are
+# away; without the commit the next worker reads some chunks again.
+_LAST_COMMIT_S = 10.0
 
 
 class BatchConsumer(Consumer):
@@ -70,6 +73,17 @@ class BatchConsumer(Consumer):
         """Offset where reading the partition began when it was last positioned."""
         ledger = self._ledgers.get(tp)
         return None if ledger is None else ledger.start
+
+    def has_more(self, tp: TP, taken_up_to: int | None) -> bool:
+        """Whether records of the partition are known that were not looked at.
+
+        Args:
+            tp: A source partition.
+            taken_up_to: As in ``reached``.
+        """
+        end = self._thread.end_known(tp)
+        reached = self.reached(tp, taken_up_to)
+        return end is not None and reached is not None and reached < end
 
     def reached(self, tp: TP, taken_up_to: int | None) -> int | None:
         """Every record of the partition below this offset was looked at.
@@ -209,9 +223,12 @@ class BatchConsumer(Consumer):
         return did_commit
 
     async def on_stop(self) -> None:
-        """Commits what may be; that this failed must not leave the thread running."""
+        """Commits what may be; if it may not, the thread is stopped all the same."""
         try:
-            await super().on_stop()
+            async with asyncio.timeout(_LAST_COMMIT_S):
+                await super().on_stop()
+        except TimeoutError:
+            self.log.warning("gave up the last commit: no answer from the brokers")
         except Exception as failed:  # noqa: BLE001 - crash() is what raises it again
             await self.crash(failed)
 

@@ -39,6 +39,9 @@ _FETCH_WAIT_MS = 100
 # again; it is only known once aiokafka has asked the broker.
 _PLACING_WAIT_S = 0.05
 
+# How long leaving the group may take.
+_CLOSE_S = 10.0
+
 
 class Taken(NamedTuple):
     """Part of a partition that was taken, or found to hold no records."""
@@ -96,6 +99,19 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         self._forget()
         await super().on_partitions_revoked(revoked)
 
+    async def on_thread_stop(self) -> None:
+        """Closes aiokafka, in bounded time also where no broker answers.
+
+        aiokafka's fetcher, closed while it waits to try again, ends in a
+        cancellation that leaves the rest open and Faust waiting for this thread.
+        """
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await super().on_thread_stop()
+        except (TimeoutError, asyncio.CancelledError):
+            if self._consumer is not None:
+                await self._consumer._client.close()
+
     # -- called from the other thread
 
     async def run(self, call: Coroutine[Any, Any, _T]) -> _T:
@@ -110,7 +126,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
     def call_off(self) -> None:
         """Makes a waiting ``take`` return: what was demanded is out of date."""
         self._calls += 1
-        self.thread_loop.call_soon_threadsafe(self._wake)
+        if not self.thread_loop.is_closed():
+            self.thread_loop.call_soon_threadsafe(self._wake)
 
     @property
     def calls(self) -> int:

@@ -66,7 +66,7 @@ def install(
         )
     if app.started or app._consumer is not None:  # noqa: SLF001 - no public way to ask
         raise IngestError("install the batched consumer before the app is started")
-    if app.in_transaction:
+    if cast(Any, app.conf).processing_guarantee.value != "at_least_once":
         raise IngestError("the batched consumer needs at_least_once")
     transport = BatchTransport(app.conf.broker_consumer, app)
     transport.source_topics = frozenset(source_topics)

@@ -1,8 +1,10 @@
 """What agents are handed: every record once, whole chunks, fair between topics."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faust.types import TP
@@ -185,3 +187,35 @@ async def test_a_seek_voids_what_is_out(
         assert worker.consumer.processed(tp) == 4
         assert worker.seen[-1].ack() is True
         assert worker.consumer.processed(tp) == 10
+
+
+async def test_nothing_is_logged_chunk_by_chunk(
+    kafka: Kafka, make_topic: MakeTopic, unique_name: Name, tmp_path: Path
+) -> None:
+    """At level INFO, neither we nor the libraries make log entries while reading."""
+    topic = await make_topic("ingest.quiet")
+    await produce(kafka.bootstrap, topic, [b"x"] * 2000)
+    app = create_app(kafka.bootstrap, unique_name("g"), tmp_path)
+    made: list[str] = []
+    factory = logging.getLogRecordFactory()
+    root = logging.getLogger()
+    level = root.level
+
+    def note(*args: Any, **keywords: Any) -> logging.LogRecord:
+        entry = factory(*args, **keywords)
+        made.append(entry.getMessage())
+        return entry
+
+    async with Worker(app, [topic], chunk_records=2) as worker:
+        await worker.has_seen(TP(topic, 0), 2)
+        worker.open.clear()
+        await until(lambda: not app.rebalancing, "the rebalance's end")
+        try:
+            root.setLevel(logging.INFO)
+            logging.setLogRecordFactory(note)
+            worker.open.set()
+            await worker.has_seen(TP(topic, 0), 2000)
+        finally:
+            logging.setLogRecordFactory(factory)
+            root.setLevel(level)
+    assert [] == made

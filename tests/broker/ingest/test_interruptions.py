@@ -157,6 +157,27 @@ async def test_a_broker_restart_inside_a_chunk_loses_nothing(
         assert not app.crashed
 
 
+async def test_a_stop_without_a_broker_comes_to_an_end(
+    start_kafka: StartKafka, make_topic: MakeTopic, unique_name: Name, tmp_path: Path
+) -> None:
+    """The last commit is given up, and the consumer's thread does not stay behind."""
+    cluster = await asyncio.to_thread(start_kafka)
+    topic = await make_topic("ingest.alone", on=cluster)
+    await produce(cluster.bootstrap, topic, [b"x"] * 10)
+    app = create_app(
+        cluster.bootstrap, unique_name("g"), tmp_path, broker_commit_interval=3600.0
+    )
+    worker = Worker(app, [topic])
+    await app.start()
+    await worker.has_seen(TP(topic, 0), 10)
+    await asyncio.to_thread(cluster.stop_broker, 1, kill=True)
+    async with asyncio.timeout(30):
+        await app.stop()
+    thread = worker.consumer._thread._thread
+    assert thread is not None
+    assert not thread.is_alive()
+
+
 async def test_sources_wait_until_tables_are_recovered(
     kafka: Kafka, make_topic: MakeTopic, unique_name: Name, tmp_path: Path
 ) -> None:

@@ -207,7 +207,6 @@ async def produce(
 async def _main(told: Mapping[str, Any]) -> None:
     """Prints a line for each chunk; keeps the ``hang_at``-th half done, for ever."""
     app = create_app(told["bootstrap"], told["group"], Path(told["datadir"]))
-    ingest.install(app, [told["topic"]], chunk_records=told["chunk_records"])
     seen = 0
 
     @app.agent(app.topic(told["topic"], value_type=bytes, value_serializer="raw"))
@@ -227,6 +226,8 @@ async def _main(told: Mapping[str, Any]) -> None:
             seen += 1
             event.ack()
 
+    # After the agents, unlike above: either order will do.
+    ingest.install(app, [told["topic"]], chunk_records=told["chunk_records"])
     await app.start()
     await asyncio.Event().wait()
 
