@@ -186,10 +186,11 @@ class Shard:
             if done is Applied.NEW:
                 entry.tail.append(entry.state.facts[envelope.sequence])
                 counts.late += entry.closed
-                if type(payload) is not ToolCalled:
-                    self._note_mark(entry, envelope, payload, record, now_s)
             elif done is Applied.DUPLICATE and entry.is_clean:
                 continue
+            # One that took another's place in a conflict has to be sealed anew.
+            if type(payload) is not ToolCalled and done is not Applied.DUPLICATE:
+                self._note_mark(entry, envelope, payload, record, now_s)
             entry.is_clean = False
             dirty[run_id] = entry
         counts.duplicates += applied[Applied.DUPLICATE]
