@@ -193,6 +193,10 @@ def test_canonical_takes_the_deepest_allowed() -> None:
     assert form == canonical(form)
     assert form == canonical(json.dumps(value, indent=1).encode())
     assert form == canonical(value)
+    # Beside another list there are 65 brackets, and still 64 levels.
+    deep = b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1)
+    wide = b"[[]," + deep + b"]"
+    assert wide == canonical(wide)
 
 
 def test_canonical_counts_levels_not_brackets() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.errors import DecodeError
@@ -292,3 +293,20 @@ def test_step_without_args_has_no_constraint(absent: dict[str, Any]) -> None:
     trajectory = Trajectory(match=MatchMode.EXACT, steps=(Step(tool="a", **absent),))
     compiled = compile_expectation(trajectory, DIGESTER, {})
     assert ArgsNeed.NONE is compiled.args_need("a")
+
+
+@pytest.mark.parametrize(
+    ("document", "need"),
+    [
+        (b'{"tool":"a"}', ArgsNeed.NONE),
+        # null is a value to compare, not the absence of one.
+        (b'{"tool":"a","args":null}', ArgsNeed.WHOLE),
+        (b'{"tool":"a","args":{"x":[1]}}', ArgsNeed.WHOLE),
+        (b'{"tool":"a","args":{},"argsMatch":"subset"}', ArgsNeed.PARTS),
+    ],
+)
+def test_decoded_step_compares_its_args(document: bytes, need: ArgsNeed) -> None:
+    """A step as suites spell it keeps its constraint."""
+    decoded = msgspec.json.decode(document, type=Step)
+    trajectory = Trajectory(match=MatchMode.EXACT, steps=(decoded,))
+    assert need is compile_expectation(trajectory, DIGESTER, {}).args_need("a")

@@ -172,6 +172,13 @@ REASONS: dict[str, Case] = {
         [A2, "a"],
         [about_args("args-unobservable", (0, 1), "a")],
     ),
+    # Only the first 1 + 20 free calls are looked at, so that the work of
+    # explaining does not grow with calls times steps.
+    "args-unobservable-late": (
+        expect("any-order", a_with_x1),
+        [*[A2] * 21, "a"],
+        [about_args("args-mismatch", (0, 0), "a", key="x")],
+    ),
     "args-whole-without-parts": (
         expect("exact", a_with_x1),
         [Call(0, "e", "a", A2.digest, None)],
