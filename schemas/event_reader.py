@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -166,10 +167,8 @@ def _check_unique(text: bytes, keys: tuple[str, ...], at: str) -> None:
         DecodeError: One of them stands more than once, in whatever spelling.
     """
     members = _read_members(text)
-    commas = text.count(b",")
-    for value in members.values():
-        commas -= bytes(value).count(b",")
-    if commas < len(members):
+    inside = b"".join(members.values())
+    if text.count(b",") - inside.count(b",") < len(members):
         return
     # A key stands twice, or holds a comma.
     pairs = json.loads(text, object_pairs_hook=list, parse_int=len, parse_float=len)
@@ -184,30 +183,6 @@ def _check_unique(text: bytes, keys: tuple[str, ...], at: str) -> None:
 # n keys have at least n - 1 commas between them. So where the commas outside
 # the values that may hold some are no more than the distinct keys need, no key
 # stands twice: a proof in two counts of a byte, which most events give.
-
-
-def _decode_called(data: bytes, envelope: Envelope) -> ToolCalled:
-    call = _read_called(envelope.payload)
-    absent = (
-        envelope.schema_version,
-        envelope.causation_id,
-        envelope.engine_version,
-        call.inputs,
-        call.agent_id,
-        call.call_id,
-        call.principal,
-        call.transport,
-        call.causation_host_id,
-    ).count(ABSENT)
-    if envelope.node_id is None:
-        absent += 1
-    if call.args_hash is None:
-        absent += 1
-    commas = data.count(b",") - bytes(call.inputs).count(b",")
-    if commas != _CALLED_COMMAS - absent:
-        _check_unique(data, _ENVELOPE_KEYS, "$")
-        _check_unique(bytes(envelope.payload), _CALLED_KEYS, "$.payload")
-    return call
 
 
 def _decode_other(data: bytes, envelope: Envelope) -> Payload | None:
@@ -227,24 +202,6 @@ def _decode_other(data: bytes, envelope: Envelope) -> Payload | None:
     read = reader.read(envelope.payload)
     _check_unique(payload, reader.keys, "$.payload")
     return read
-
-
-def _envelope(data: bytes) -> Envelope:
-    try:
-        envelope = _read_envelope(data)
-    except msgspec.ValidationError as error:
-        fault = DecodeError(*place_and_shape(error), DecodeCode.NOT_AN_EVENT)
-    except msgspec.DecodeError:
-        fault = syntax_fault(data)
-    else:
-        # An offset must not carry the time out of the calendar.
-        if 1 < envelope.timestamp.year < 9999:
-            return envelope
-        fault = DecodeError(
-            "$.timestamp", "expected a year from 2 to 9998", DecodeCode.NOT_AN_EVENT
-        )
-    # Raised here, so that no error of the parser hangs on it as its context.
-    raise fault
 
 
 def decode_event(data: bytes) -> tuple[Envelope, Payload | None]:
@@ -271,14 +228,66 @@ def decode_event(data: bytes) -> tuple[Envelope, Payload | None]:
     """
     if len(data) > _SHORT_BYTES or not data.isascii():
         check_text(data, MAX_EVENT_BYTES)
-    envelope = _envelope(data)
     try:
-        if envelope.type in _CALL_TYPES:
-            return envelope, _decode_called(data, envelope)
-        return envelope, _decode_other(data, envelope)
+        envelope = _read_envelope(data)
+        # An offset must not carry the time out of the calendar.
+        if not 1 < envelope.timestamp.year < 9999:
+            raise DecodeError(
+                "$.timestamp", "expected a year from 2 to 9998", DecodeCode.NOT_AN_EVENT
+            )
+        if envelope.type not in _CALL_TYPES:
+            return envelope, _decode_other(data, envelope)
+        call = _read_called(envelope.payload)
+    except msgspec.DecodeError:
+        fault = _find_fault(data)
+    else:
+        _check_call(data, envelope, call)
+        return envelope, call
+    # Raised here, so that no error of the parser hangs on it as its context.
+    raise fault
+
+
+def _check_call(data: bytes, envelope: Envelope, call: ToolCalled) -> None:
+    """Refuses a call in which a key that is read stands twice."""
+    absent = (
+        envelope.schema_version,
+        envelope.causation_id,
+        envelope.engine_version,
+        call.inputs,
+        call.agent_id,
+        call.call_id,
+        call.principal,
+        call.transport,
+        call.causation_host_id,
+    ).count(ABSENT)
+    if envelope.node_id is None:
+        absent += 1
+    if call.args_hash is None:
+        absent += 1
+    commas = data.count(b",") - bytes(call.inputs).count(b",")
+    if commas != _CALLED_COMMAS - absent:
+        _check_unique(data, _ENVELOPE_KEYS, "$")
+        _check_unique(bytes(envelope.payload), _CALLED_KEYS, "$.payload")
+
+
+def _find_fault(data: bytes) -> DecodeError:
+    """What is wrong with an event that the typed decoders refused."""
+    try:
+        envelope = _read_envelope(data)
+    except msgspec.ValidationError as error:
+        return DecodeError(*place_and_shape(error), DecodeCode.NOT_AN_EVENT)
+    except msgspec.DecodeError:
+        return syntax_fault(data)
+    reader = _READERS.get(envelope.type)
+    read = _read_called if reader is None else reader.read
+    try:
+        read(envelope.payload)
     except msgspec.ValidationError as error:
         path, expected = place_and_shape(error, "$.payload")
-    raise DecodeError(path, expected, DecodeCode.INVALID_PAYLOAD)
+        return DecodeError(path, expected, DecodeCode.INVALID_PAYLOAD)
+    return DecodeError(  # pragma: no cover  # the same bytes are refused twice
+        "$.payload", "expected a payload of its type", DecodeCode.INVALID_PAYLOAD
+    )
 
 
 _EVENT_ID = re.compile(r"[A-Za-z0-9._~-]{16,128}")
@@ -287,15 +296,20 @@ _NODE_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
 _TYPE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)+")
 
 
+@lru_cache(maxsize=4096)
+def _labels_conform(run_id: str, event_type: str, node_id: str | None) -> bool:
+    return (
+        _RUN_ID.fullmatch(run_id) is not None
+        and _TYPE.fullmatch(event_type) is not None
+        and (node_id is None or _NODE_ID.fullmatch(node_id) is not None)
+    )
+
+
 def is_v2_grammar(envelope: Envelope) -> bool:
     """Whether the ids and the type are spelled as OpenWOP v2 has them.
 
     Events that are not are read all the same; this is for counting them.
     """
-    return (
-        _EVENT_ID.fullmatch(envelope.event_id) is not None
-        and _RUN_ID.fullmatch(envelope.run_id) is not None
-        and _TYPE.fullmatch(envelope.type) is not None
-        and (envelope.node_id is None or _NODE_ID.fullmatch(envelope.node_id))
-        is not None
+    return _EVENT_ID.fullmatch(envelope.event_id) is not None and _labels_conform(
+        envelope.run_id, envelope.type, envelope.node_id
     )

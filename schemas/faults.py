@@ -21,13 +21,10 @@ The parsers used here recurse, at a depth that shrinks as the caller's own
 stack grows (about 1,000 in all). 200 leaves the caller 800 frames.
 """
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STEP = [0] * 256
-for _opening in b"[{":
-    _STEP[_opening] = 1
-for _closing in b"]}":
-    _STEP[_closing] = -1
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_OPENING = ord("[")
+_PASSES = 8
 
 
 def is_too_deep(data: bytes) -> bool:
@@ -39,9 +36,19 @@ def is_too_deep(data: bytes) -> bool:
         return False
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
-    brackets = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
-    depths = accumulate(map(_STEP.__getitem__, brackets))
-    return max(depths, default=0) > MAX_DEPTH
+    if b"\\" in data:
+        # An escaped quote ends no string; an escaped backslash escapes nothing.
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside_strings = b"".join(data.split(b'"')[::2])
+    brackets = outside_strings.translate(_ONE_KIND, _NOT_BRACKETS)
+    # Most documents are wide rather than deep, and fall in a few fast passes:
+    # each takes the innermost level off.
+    for _ in range(_PASSES):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    steps = (1 if bracket == _OPENING else -1 for bracket in brackets)
+    return _PASSES + max(accumulate(steps), default=0) > MAX_DEPTH
 
 
 def is_utf8(data: bytes) -> bool:
