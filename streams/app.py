@@ -102,8 +102,6 @@ class Worker:
             partitions=settings.partitions,
             key_type=bytes,
             value_type=bytes,
-            key_serializer="raw",
-            value_serializer="raw",
             options={
                 "block_cache_size": 64 * _MIB,
                 "write_buffer_size": 16 * _MIB,

@@ -22,7 +22,7 @@ from schemas.reasons import Reason, RunReason, TrialReason
 from streams.agents.control import Control, ControlKind, control_record
 from streams.agents.entry import Entry
 from streams.agents.records import SUITE_KEY, Evaluation, Recorder, accept
-from streams.agents.shard import Acknowledgeable, Counts, Shard, TooLate, Waiting
+from streams.agents.shard import Acknowledgeable, Shard, TooLate, Unknown, Unsealed
 from streams.clock import Clock
 from streams.deadletter import dead_letter
 from streams.metrics import Metrics, RunFigures
@@ -90,17 +90,25 @@ class Committer:
         self.shard.runs.pop(run_id, None)
         self._removals[run_id] = rows
 
-    def passed(self, waiting: Waiting) -> None:
-        """Takes up what waited at a cut of the barrier that has been passed."""
-        counts = Counts()
+    def acknowledge(self, chunk: Acknowledgeable) -> None:
+        """Lets the chunk be committed once the next flush is through."""
+        self._ready.append(chunk)
+        self.wake()
+
+    def seal(self, unsealed: list[Unsealed]) -> None:
+        """Takes up scores and endings whose cut has been passed."""
         now_s = self._clock.now_s()
-        self.shard.passed(waiting, counts)
-        self._ready += waiting.chunks
-        self._metrics.ordinary_calls_dropped(counts.ordinary_calls)
-        for _, _, seen_at_s in waiting.unsealed:
-            if seen_at_s:
-                self._metrics.observe_sealing_wait(now_s - seen_at_s)
-        self._metrics.trials_sealed(len(waiting.unsealed))
+        self.shard.seal(unsealed)
+        for waited in unsealed:
+            self._metrics.observe_sealing_wait(now_s - waited.seen_at_s)
+        self._metrics.trials_sealed(len(unsealed))
+        self.wake()
+
+    def drop_unknown(self, unknown: Unknown) -> None:
+        """Takes up what waited for ``eval.started``, which has been read."""
+        dropped = self.shard.drop(unknown.run_ids)
+        self._metrics.ordinary_calls_dropped(dropped)
+        self._ready += unknown.chunks
         self.wake()
 
     async def run(self) -> None:
@@ -135,8 +143,13 @@ class Committer:
         ready, self._ready = self._ready, []
         outgoing = self._side_records()
         evaluations = []
+        now_s = self._clock.now_s()
         for entry in dirty.values():
             entry.is_clean = True
+            if entry.state.unsealed:
+                sealed = entry.state.seal_gapless(self._settings.attribution)
+                self._metrics.trials_sealed(sealed)
+                shard.wait_for_seals(entry, now_s)
             evaluation = await self._evaluate(entry)
             evaluations.append(evaluation)
             outgoing += evaluation.outgoing

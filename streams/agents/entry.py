@@ -35,6 +35,7 @@ class Entry:
         whole_at_s: When every declared trial was sealed while the host's own
             verdict was outstanding; None before.
         scored_at_s: Newest score's record time, seconds since the epoch.
+        waiting: Unsealed sequences that wait at a cut of the barrier.
         is_clean: Whether nothing happened since it was last written.
     """
 
@@ -47,6 +48,7 @@ class Entry:
         "scored_at_s",
         "state",
         "tail",
+        "waiting",
         "whole_at_s",
     )
 
@@ -59,6 +61,7 @@ class Entry:
         self.graded = False
         self.whole_at_s: float | None = None
         self.scored_at_s = 0.0
+        self.waiting: set[int] = set()
         self.is_clean = False
 
     def rows(self, now_s: float) -> dict[bytes, bytes | None]:

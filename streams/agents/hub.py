@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import structlog
 from faust.types import TP, EventT
@@ -10,7 +10,7 @@ from faust.types import TP, EventT
 from schemas.errors import DecodeError
 from streams.agents.committer import Committer
 from streams.agents.control import ControlKind, decode_control
-from streams.agents.shard import Counts, Shard, Waiting
+from streams.agents.shard import Counts, Shard, Unknown, Unsealed
 from streams.agents.sweep import Sweeper
 from streams.barrier import Barrier
 from streams.clock import Clock
@@ -23,6 +23,18 @@ from streams.topics import TopicNames
 logger = structlog.get_logger()
 
 
+class Taken(NamedTuple):
+    """How far a source partition was read.
+
+    Args:
+        next_offset: Where the last chunk that was read ends.
+        timestamp_ms: Of its last record.
+    """
+
+    next_offset: int
+    timestamp_ms: int
+
+
 class Assigned:
     """One assigned partition, with all that works on it."""
 
@@ -30,14 +42,23 @@ class Assigned:
         self,
         shard: Shard,
         committer: Committer,
-        barrier: Barrier[Waiting],
+        reached: Callable[[TP], int | None],
         sweeper: Sweeper,
     ) -> None:
         self.shard = shard
         self.committer = committer
-        self.barrier = barrier
+        self.seals: Barrier[list[Unsealed]] = Barrier(reached)
+        self.starts: Barrier[Unknown] = Barrier(reached)
         self.sweeper = sweeper
         self.tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits for the barrier."""
+        shard = self.shard
+        return bool(
+            shard.unsealed or shard.unknown or self.seals.depth or self.starts.depth
+        )
 
 
 class Hub:
@@ -67,6 +88,7 @@ class Hub:
         self._settings = settings
         self._sources = names.sources
         self._control = names.control
+        self._start_topic = names.eval_started
         self._metrics = metrics
         self._clock = clock
         self._consumer = consumer
@@ -74,7 +96,9 @@ class Hub:
         self._fail = fail
         self._assigned: dict[int, Assigned] = {}
         self._changed = asyncio.Condition()
-        self._taken: dict[TP, int] = {}
+        self._taken: dict[TP, Taken] = {}
+        self._held: dict[str, int] = {}
+        self._stepped = asyncio.Event()
         self._cut_wanted = asyncio.Event()
         self._barrier_task: asyncio.Task[None] | None = None
         self.draining = False
@@ -91,9 +115,8 @@ class Hub:
         """Begins with these partitions, whose tables are recovered."""
         for partition in partitions:
             shard, committer = self._build(partition)
-            barrier: Barrier[Waiting] = Barrier(self._reached)
             sweeper = Sweeper(shard, committer, self._settings, self._clock)
-            one = Assigned(shard, committer, barrier, sweeper)
+            one = Assigned(shard, committer, self._reached, sweeper)
             one.tasks = [
                 self._watch(committer.run()),
                 self._watch(self._tick(one)),
@@ -151,23 +174,26 @@ class Hub:
         tp = chunk.tp
         if tp.topic == self._control:
             self._read_control(one, chunk)
-            one.shard.waiting.chunks.append(event)
+            waits = False
         else:
-            now_s = self._clock.now_s()
-            counts = one.shard.read(tp.topic, chunk.records, now_s)
+            if self._hold and tp.topic != self._start_topic:
+                await self._keep_step(chunk)
+            counts = one.shard.read(tp.topic, chunk.records)
+            waits = counts.unknown > 0
             self._count(tp.topic, counts)
-            self._taken[tp] = chunk.next_offset
+            self._taken[tp] = Taken(chunk.next_offset, chunk.records[-1].timestamp)
             self.processed_count += len(chunk)
-            one.shard.waiting.chunks.append(event)
-        if self._hold:
-            self._pass_cuts(one)
-            self._cut_wanted.set()
-            one.committer.wake()
-            await self._make_room(one)
+        # The chunk waits to be acknowledged; its records need not.
+        chunk.records = ()
+        if waits:
+            one.shard.unknown.chunks.append(event)
         else:
-            one.committer.passed(one.shard.take_waiting())
-            # Lets the committer and other agents in between chunks.
-            await asyncio.sleep(0)
+            one.committer.acknowledge(event)
+        one.committer.wake()
+        self._stepped.set()
+        self._pass_cuts(one)
+        self._cut_wanted.set()
+        await self._make_room(one)
 
     async def _shard_of(self, chunk: Chunk) -> Assigned | None:
         """The chunk's partition; None if the chunk is not ours any more."""
@@ -182,6 +208,49 @@ class Hub:
                 except TimeoutError:
                     continue
         return None
+
+    async def _keep_step(self, chunk: Chunk) -> None:
+        """Lets topics that are behind in time catch up first, for a while.
+
+        Reading topics at their own pace, a backlog's scores would be held in
+        memory long before their calls are reached. Only a matter of economy:
+        order is the barrier's. The topic whose chunk is the oldest never waits.
+        """
+        topic, first_ms = chunk.tp.topic, chunk.records[0].timestamp
+        self._held[topic] = first_ms
+        self._stepped.set()
+        try:
+            while self._is_ahead(topic, first_ms):
+                seen = self.processed_count
+                self._stepped.clear()
+                try:
+                    await asyncio.wait_for(self._stepped.wait(), _MAX_STEP_S)
+                except TimeoutError:
+                    if seen == self.processed_count:
+                        return
+        finally:
+            del self._held[topic]
+
+    def _is_ahead(self, topic: str, first_ms: int) -> bool:
+        return any(
+            self._is_behind(other, first_ms)
+            for other in self._sources
+            if other not in {topic, self._start_topic}
+        )
+
+    def _is_behind(self, topic: str, first_ms: int) -> bool:
+        held_ms = self._held.get(topic)
+        if held_ms is not None:
+            return held_ms < first_ms
+        consumer = self._consumer()
+        for partition in self._assigned:
+            tp = TP(topic, partition)
+            taken = self._taken.get(tp)
+            if (taken is None or taken.timestamp_ms < first_ms) and consumer.has_more(
+                tp, None if taken is None else taken.next_offset
+            ):
+                return True
+        return False
 
     async def _make_room(self, one: Assigned) -> None:
         """Holds the reader back while too much waits to be looked at."""
@@ -233,7 +302,8 @@ class Hub:
     # -- the barrier
 
     def _reached(self, tp: TP) -> int | None:
-        return self._consumer().reached(tp, self._taken.get(tp))
+        taken = self._taken.get(tp)
+        return self._consumer().reached(tp, None if taken is None else taken.next_offset)
 
     async def _cut(self) -> None:
         """Asks for the log ends of all partitions that wait, once a tick."""
@@ -241,47 +311,53 @@ class Hub:
         while True:
             await self._cut_wanted.wait()
             self._cut_wanted.clear()
-            waiting = {
-                partition: one.shard.take_waiting()
+            seals = {
+                partition: one.shard.take_unsealed()
                 for partition, one in self._assigned.items()
-                if one.shard.waiting and one.barrier.depth < _MAX_CUTS
+                if one.shard.unsealed and one.seals.depth < _MAX_CUTS
             }
-            if waiting:
-                await self._ask(waiting)
-                for one in list(self._assigned.values()):
-                    self._pass_cuts(one)
-            if any(one.shard.waiting for one in self._assigned.values()):
+            starts = {
+                partition: one.shard.take_unknown()
+                for partition, one in self._assigned.items()
+                if one.shard.unknown and one.starts.depth < _MAX_CUTS
+            }
+            if seals or starts:
+                await self._ask(seals, starts)
+            await asyncio.sleep(interval_s)
+            for one in list(self._assigned.values()):
+                self._pass_cuts(one)
+            if any(one.waits for one in self._assigned.values()):
                 self._cut_wanted.set()
-            await self._poll(interval_s)
 
-    async def _ask(self, waiting: dict[int, Waiting]) -> None:
-        tps = [TP(topic, p) for topic in self._sources for p in waiting]
+    async def _ask(
+        self, seals: dict[int, list[Unsealed]], starts: dict[int, Unknown]
+    ) -> None:
+        tps = {TP(topic, p) for topic in self._sources for p in seals}
+        tps |= {TP(self._start_topic, p) for p in starts}
         ends: dict[TP, int] | None = None
         while ends is None:
             try:
                 ends = await self._consumer().end_offsets(tps)
             except TimeoutError:
-                logger.warning("log_ends_unanswered", partitions=len(waiting))
-        for partition, items in waiting.items():
+                logger.warning("log_ends_unanswered", partitions=len(tps))
+        for partition, unsealed in seals.items():
             one = self._assigned.get(partition)
             if one is not None:
-                one.barrier.add(
-                    {tp: end for tp, end in ends.items() if tp.partition == partition},
-                    items,
-                )
-
-    async def _poll(self, interval_s: float) -> None:
-        """Passes cuts; keeps looking where a log ends in records of no one's."""
-        await asyncio.sleep(interval_s)
+                places = [TP(topic, partition) for topic in self._sources]
+                one.seals.add({tp: ends[tp] for tp in places}, unsealed)
+        for partition, unknown in starts.items():
+            one = self._assigned.get(partition)
+            if one is not None:
+                tp = TP(self._start_topic, partition)
+                one.starts.add({tp: ends[tp]}, unknown)
         for one in list(self._assigned.values()):
             self._pass_cuts(one)
-        if any(one.barrier.depth for one in self._assigned.values()):
-            self._cut_wanted.set()
 
     def _pass_cuts(self, one: Assigned) -> None:
-        if one.barrier.depth:
-            for waiting in one.barrier.passed():
-                one.committer.passed(waiting)
+        for unknown in one.starts.passed():
+            one.committer.drop_unknown(unknown)
+        for unsealed in one.seals.passed():
+            one.committer.seal(unsealed)
 
     # -- time
 
@@ -289,10 +365,7 @@ class Hub:
         while True:
             await asyncio.sleep(self._settings.tick_interval_s)
             one.sweeper.sweep()
-            if one.shard.waiting:
-                self._cut_wanted.set()
-                if not self._hold:
-                    one.committer.passed(one.shard.take_waiting())
+            self._cut_wanted.set()
             one.committer.wake()
 
     def _watch(self, work: Awaitable[None]) -> asyncio.Task[None]:
@@ -308,6 +381,7 @@ class Hub:
 
 
 _RECHECK_S = 0.2
+_MAX_STEP_S = 1.0
 _MAX_CUTS = 64
 _MAX_UNKNOWN_RUNS = 50_000
 

@@ -144,7 +144,7 @@ class Rebuilder:
         state.idle = old.idle
         state.rewritten = True
         state.unsealed -= old.facts.keys() - old.unsealed
-        shard.wait_for_seals(state)
+        entry.waiting.clear()
         for published in entry.published.values():
             # What was published may not be what we think: write it again.
             published.digest = b""

@@ -4,7 +4,7 @@ Everything here is synchronous and touches no broker: events go in, and what
 has to be written is collected for the committer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -17,7 +17,6 @@ from schemas.events import (
     EvalScored,
     EvalStarted,
     Payload,
-    RunEnded,
     ToolCalled,
 )
 from streams.agents.entry import Entry, load_entry
@@ -61,6 +60,7 @@ class Counts(msgspec.Struct):
     overflowed: int = 0
     late_starts: int = 0
     misrouted: int = 0
+    unknown: int = 0
 
 
 class Unsealed(NamedTuple):
@@ -86,22 +86,21 @@ class Acknowledgeable(Protocol):
         """Lets its offset be committed."""
 
 
-class Waiting(msgspec.Struct):
-    """What waits at a cut of the barrier.
+class Unknown(msgspec.Struct):
+    """What waits for the topic of ``eval.started`` to be read.
 
     Args:
-        unsealed: Scores and endings.
-        unknown: Ids of runs of which nothing but calls or an ending was read.
-        chunks: Chunks whose effects wait with them.
+        run_ids: Runs of which nothing but calls or an ending was read.
+        chunks: Chunks that hold such calls: if they were acknowledged, the
+            calls would be lost with the worker.
     """
 
-    unsealed: list[Unsealed] = msgspec.field(default_factory=list)
-    unknown: list[str] = msgspec.field(default_factory=list)
+    run_ids: list[str] = msgspec.field(default_factory=list)
     chunks: list[Acknowledgeable] = msgspec.field(default_factory=list)
 
     def __bool__(self) -> bool:
         """Whether anything waits."""
-        return bool(self.unsealed or self.unknown or self.chunks)
+        return bool(self.run_ids or self.chunks)
 
 
 class Shard:
@@ -115,7 +114,8 @@ class Shard:
 
     Attributes:
         dirty: Runs that something happened to since the committer took them.
-        waiting: What waits for the next cut.
+        unsealed: Scores and endings that wait for all source topics.
+        unknown: What waits for the topic of ``eval.started``.
         rejected: Records that are no events, with the error and their topic.
         misrouted: Ids of runs that do not belong here; the partition of theirs
             is told.
@@ -135,7 +135,8 @@ class Shard:
         self.context = context
         self.options = options
         self.dirty: dict[str, Entry] = {}
-        self.waiting = Waiting()
+        self.unsealed: list[Unsealed] = []
+        self.unknown = Unknown()
         self.rejected: list[tuple[str, Record, DecodeError]] = []
         self.misrouted: list[str] = []
         self.rebuilds: set[str] = set()
@@ -153,13 +154,12 @@ class Shard:
         """Runs of which nothing but calls or an ending was read so far."""
         return len(self._unknown)
 
-    def read(self, topic: str, records: Sequence[Record], now_s: float) -> Counts:
+    def read(self, topic: str, records: Sequence[Record]) -> Counts:
         """Folds the records of one chunk in.
 
         Args:
             topic: The source topic.
             records: In offset order.
-            now_s: Seconds since the epoch.
 
         Returns:
             What happened to them.
@@ -178,7 +178,7 @@ class Shard:
             run_id = envelope.run_id
             entry = runs.get(run_id)
             if entry is None:
-                entry = self._find(envelope, payload, counts, now_s)
+                entry = self._find(envelope, payload, counts)
                 if entry is None:
                     continue
             done = entry.state.apply(envelope, payload, context)
@@ -188,9 +188,8 @@ class Shard:
                 counts.late += entry.closed
             elif done is Applied.DUPLICATE and entry.is_clean:
                 continue
-            # One that took another's place in a conflict has to be sealed anew.
-            if type(payload) is not ToolCalled and done is not Applied.DUPLICATE:
-                self._note_mark(entry, envelope, payload, record, now_s)
+            if type(payload) is EvalScored:
+                entry.scored_at_s = record.timestamp / 1000.0
             entry.is_clean = False
             dirty[run_id] = entry
         counts.duplicates += applied[Applied.DUPLICATE]
@@ -198,28 +197,47 @@ class Shard:
         counts.overflowed += applied[Applied.OVERFLOW]
         return counts
 
-    def passed(self, waiting: Waiting, counts: Counts) -> None:
-        """Takes up what waited at a cut that has been passed.
-
-        Args:
-            waiting: What waited.
-            counts: Gets the calls that turned out to be of ordinary runs.
-        """
-        for run_id, sequence, _ in waiting.unsealed:
+    def seal(self, unsealed: Iterable[Unsealed]) -> None:
+        """Seals scores and endings whose cut has been passed."""
+        for run_id, sequence, _ in unsealed:
             entry = self.find(run_id)
-            if entry is not None and sequence in entry.state.unsealed:
+            if entry is None:
+                continue
+            entry.waiting.discard(sequence)
+            if sequence in entry.state.unsealed:
                 entry.state.seal(sequence)
                 self.touch(entry)
-        for run_id in waiting.unknown:
+
+    def drop(self, run_ids: Iterable[str]) -> int:
+        """Drops the calls of runs that are still unknown: they are no evals.
+
+        Returns:
+            How many calls were dropped.
+        """
+        dropped = 0
+        for run_id in run_ids:
             held = self._unknown.pop(run_id, None)
             if held is not None:
                 self.dropped.add(run_id)
-                counts.ordinary_calls += len(held)
+                dropped += len(held)
+        return dropped
 
-    def take_waiting(self) -> Waiting:
-        """Hands over what waits for the next cut."""
-        waiting, self.waiting = self.waiting, Waiting()
-        return waiting
+    def take_unsealed(self) -> list[Unsealed]:
+        """Hands over the scores and endings that wait for the next cut."""
+        unsealed, self.unsealed = self.unsealed, []
+        return unsealed
+
+    def take_unknown(self) -> Unknown:
+        """Hands over what waits for ``eval.started``."""
+        unknown, self.unknown = self.unknown, Unknown()
+        return unknown
+
+    def wait_for_seals(self, entry: Entry, now_s: float) -> None:
+        """Has what is unsealed of a run wait for the next cut."""
+        state = entry.state
+        for sequence in state.unsealed - entry.waiting:
+            entry.waiting.add(sequence)
+            self.unsealed.append(Unsealed(state.run_id, sequence, now_s))
 
     def find(self, run_id: str) -> Entry | None:
         """The run, from memory or its row; None if there is no state of it."""
@@ -237,11 +255,6 @@ class Shard:
         if entry is None:
             entry = self.runs[run_id] = Entry(self._new_state(run_id))
         return entry
-
-    def wait_for_seals(self, state: RunState) -> None:
-        """Has the run's unsealed scores and endings wait for the next cut."""
-        for sequence in state.unsealed:
-            self.waiting.unsealed.append(Unsealed(state.run_id, sequence, 0.0))
 
     def remember_dropped(self, run_id: str) -> None:
         """Notes that calls of a run were read before the partition was assigned.
@@ -283,11 +296,10 @@ class Shard:
             run_id, data, self.rows, self.context, hold=self.options.hold
         )
         self.runs[run_id] = entry
-        self.wait_for_seals(entry.state)
         return entry
 
     def _find(
-        self, envelope: Envelope, payload: Payload, counts: Counts, now_s: float
+        self, envelope: Envelope, payload: Payload, counts: Counts
     ) -> Entry | None:
         """The run of an event that is not in memory, or None if it must wait."""
         run_id = envelope.run_id
@@ -311,7 +323,7 @@ class Shard:
             counts.late_starts += 1
             self.rebuilds.add(run_id)
         for earlier in self._unknown.pop(run_id, ()):
-            self._apply_held(entry, *earlier, now_s)
+            self._apply_held(entry, *earlier)
         return entry
 
     def _find_stored(
@@ -355,35 +367,18 @@ class Shard:
             self.dropped.add(envelope.run_id)
             counts.ordinary_calls += 1
         elif held is None:
+            counts.unknown += 1
             self._unknown[envelope.run_id] = [(envelope, payload)]
-            self.waiting.unknown.append(envelope.run_id)
+            self.unknown.run_ids.append(envelope.run_id)
         else:
+            counts.unknown += 1
             held.append((envelope, payload))
 
     def _apply_held(
-        self, entry: Entry, envelope: Envelope, payload: Payload, now_s: float
+        self, entry: Entry, envelope: Envelope, payload: Payload
     ) -> None:
         if entry.state.apply(envelope, payload, self.context) is Applied.NEW:
             entry.tail.append(entry.state.facts[envelope.sequence])
-            if isinstance(payload, RunEnded) and self.options.hold:
-                self.waiting.unsealed.append(
-                    Unsealed(envelope.run_id, envelope.sequence, now_s)
-                )
-
-    def _note_mark(
-        self,
-        entry: Entry,
-        envelope: Envelope,
-        payload: Payload,
-        record: Record,
-        now_s: float,
-    ) -> None:
-        if isinstance(payload, EvalScored):
-            entry.scored_at_s = record.timestamp / 1000.0
-        if envelope.sequence in entry.state.unsealed:
-            self.waiting.unsealed.append(
-                Unsealed(envelope.run_id, envelope.sequence, now_s)
-            )
 
 
 _MAX_STRANGERS = 100_000

@@ -246,6 +246,38 @@ class RunState:
         """Marks the score or ending with this ``sequence`` as sealed."""
         self.unsealed.discard(sequence)
 
+    def seal_gapless(self, attribution: Attribution) -> int:
+        """Seals what no event can be missing before: no sequence is left out.
+
+        Sequences are strictly increasing within a run, so where every number
+        from the score before (or from ``eval.started``) up to a score is taken
+        by a known event, all calls of its trial are known. Hosts whose logs
+        hold other events in between leave gaps; those wait for the barrier.
+
+        Args:
+            attribution: By node, a trial may reach back to the start.
+
+        Returns:
+            How many scores and endings were sealed.
+        """
+        sealed = [s for s in self.unsealed if self._is_gapless(s, attribution)]
+        self.unsealed.difference_update(sealed)
+        return len(sealed)
+
+    def _is_gapless(self, sequence: int, attribution: Attribution) -> bool:
+        started = self.started
+        if started is None or started.sequence > sequence:
+            return False
+        low = started.sequence
+        if attribution is Attribution.SEQUENCE and isinstance(
+            self.facts[sequence], Score
+        ):
+            index = bisect_left(self.scores, sequence)
+            if index:
+                low = max(low, self.scores[index - 1])
+        held = bisect_left(self.order, sequence) - bisect_left(self.order, low)
+        return held == sequence - low
+
     def restore(self, facts: Iterable[Fact], context: Context) -> None:
         """Takes stored facts in, in any order; seals and flags are apart."""
         hold, self._hold = self._hold, False
