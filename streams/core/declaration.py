@@ -195,11 +195,13 @@ def _compile_rules(steps: Sequence[StepRule]) -> dict[str, ToolRule]:
     for tool, mask in _steps_by_tool(steps).items():
         free = 0
         whole: dict[bytes, int] = {}
-        members: dict[tuple[tuple[str, bytes], ...], int] = {}
+        members: dict[tuple[str, ...], dict[tuple[bytes | None, ...], int]] = {}
         for index in bits(mask):
             step = steps[index]
             if step.need is ArgsNeed.PARTS:
-                members[step.members] = members.get(step.members, 0) | 1 << index
+                steps_of = members.setdefault(tuple(k for k, _ in step.members), {})
+                digests = tuple(digest for _, digest in step.members)
+                steps_of[digests] = steps_of.get(digests, 0) | 1 << index
             elif step.digest is not None:
                 whole[step.digest] = whole.get(step.digest, 0) | 1 << index
             else:

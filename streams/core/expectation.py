@@ -68,7 +68,10 @@ class StepRule(msgspec.Struct, frozen=True, kw_only=True):
         return "|".join(self.tools)
 
     def lacks_evidence(self, call: ObservedCall) -> bool:
-        """Whether the call cannot tell if its arguments are the expected ones."""
+        """Whether the call cannot tell if its arguments are the expected ones.
+
+        Members of arguments that are no object count as untold.
+        """
         if self.need is ArgsNeed.PARTS:
             return call.parts is None
         return self.need is ArgsNeed.WHOLE and call.digest is None
@@ -94,12 +97,14 @@ class ToolRule(msgspec.Struct, frozen=True):
     Args:
         free: Steps that take any arguments.
         whole: Digest of whole arguments -> steps.
-        members: The members a call must have, and the steps it then could serve.
+        members: Per set of keys that steps ask for: the keys, and their values'
+            digests -> steps. So steps that differ in values alone cost a call
+            one look-up.
     """
 
     free: int
     whole: dict[bytes, int]
-    members: tuple[tuple[tuple[tuple[str, bytes], ...], int], ...]
+    members: tuple[tuple[tuple[str, ...], dict[tuple[bytes | None, ...], int]], ...]
 
     @property
     def needs_args(self) -> bool:
@@ -113,9 +118,8 @@ class ToolRule(msgspec.Struct, frozen=True):
             mask |= self.whole.get(call.digest, 0)
         parts = call.parts
         if parts is not None:
-            for members, steps in self.members:
-                if all(parts.get(key) == digest for key, digest in members):
-                    mask |= steps
+            for keys, steps in self.members:
+                mask |= steps.get(tuple(map(parts.get, keys)), 0)
         return mask
 
 
