@@ -7,6 +7,7 @@ from schemas.reasons import RunReason
 from schemas.records import AlertKind, Outcome, SuiteRecord
 from streams.core.audit import DisagreementKind
 
+_ORDER = {kind: place for place, kind in enumerate(AlertKind)}
 _BY_REASON = {
     RunReason.UNKNOWN_SUITE.value: AlertKind.UNKNOWN_SUITE,
     RunReason.MISROUTED_EVENTS.value: AlertKind.MISROUTED_EVENTS,
@@ -45,7 +46,7 @@ def alert_kinds(
     if lacks_calls:
         kinds.add(AlertKind.NO_CALL_EVIDENCE)
     kinds |= _host_kinds(record)
-    return tuple(kind for kind in AlertKind if kind in kinds)
+    return tuple(sorted(kinds, key=_ORDER.__getitem__)) if kinds else ()
 
 
 def _host_kinds(record: SuiteRecord) -> set[AlertKind]:
