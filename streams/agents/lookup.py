@@ -140,7 +140,8 @@ class Rebuilder:
             if sequence not in state.facts and old is not state:
                 state.restore([fact], self._context)
         state.misrouted = old.misrouted
-        state.calls_dropped = old.calls_dropped and state.started is None
+        # The calls that were dropped had been read, so they stood in the topics.
+        state.calls_dropped = False
         state.idle = old.idle
         state.rewritten = True
         state.unsealed -= old.facts.keys() - old.unsealed

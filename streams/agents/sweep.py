@@ -102,6 +102,8 @@ class Sweeper:
         if entry is None:
             return
         if not entry.state.publishes:
+            # A start or score that comes after all has the run rebuilt.
+            self._shard.dropped.add(run_id)
             self._committer.remove(run_id, removal(run_id, entry.blocks, None))
         elif not entry.state.unsealed:
             entry.state.idle = True
