@@ -50,21 +50,21 @@ def host_audit(
     Returns:
         The host's figures where they were read, and every disagreement.
     """
-    found = [
-        Disagreement(
-            kind=DisagreementKind.TRIAL_PASSED_OFF_PATH.value,
-            task_id=task.task.task_id,
-            trials=trials,
-        )
-        for task in figures
-        if (
-            trials := tuple(
-                k
-                for k, trial in enumerate(task.trials, 1)
-                if trial.matched is False and trial.score.passed
+    found = []
+    for task in figures:
+        trials = [
+            k
+            for k, trial in enumerate(task.trials, 1)
+            if trial.matched is False and trial.score.passed
+        ]
+        if trials:
+            found.append(
+                Disagreement(
+                    kind=DisagreementKind.TRIAL_PASSED_OFF_PATH.value,
+                    task_id=task.task.task_id,
+                    trials=tuple(trials),
+                )
             )
-        )
-    ]
     host = state.completed
     if host is None:
         return HostAudit(disagreements=tuple(found))

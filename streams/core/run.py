@@ -59,6 +59,7 @@ class TrialResult(msgspec.Struct, frozen=True):
         observed: Its tools in order, at most 50; empty unless ``matched`` is
             false.
         reasons: Why it did not pass.
+        gated: Whether it contributes 0 to the pass decision (RFC 0246 §A).
     """
 
     score: Score
@@ -67,11 +68,7 @@ class TrialResult(msgspec.Struct, frozen=True):
     calls: int
     observed: tuple[str, ...]
     reasons: tuple[Reason, ...]
-
-    @property
-    def gated(self) -> bool:
-        """Whether it contributes 0 to the pass decision (RFC 0246 §A)."""
-        return self.matched is False or self.score.fixture_miss
+    gated: bool
 
 
 _DERIVED = (
@@ -222,7 +219,8 @@ class RunState:
         if self.latest_at is None or envelope.timestamp > self.latest_at:
             self.latest_at = envelope.timestamp
         if isinstance(payload, ToolCalled):
-            return self._apply_call(self._call(envelope, payload, context), context)
+            call = self._call(envelope, payload, context)
+            return self._apply_call(call, context)
         fact = mark_from(envelope, payload)
         existing = self.facts.get(fact.sequence)
         if existing is not None:
@@ -338,16 +336,33 @@ class RunState:
         if suite is None:
             return call_from(envelope, payload, ArgsNeed.PARTS, context.digester)
         need, _, keys = suite.args_kept(payload.tool_name)
+        if need is ArgsNeed.NONE:
+            return Call(
+                envelope.sequence,
+                envelope.event_id,
+                payload.tool_name,
+                None,
+                None,
+                envelope.node_id,
+            )
         return call_from(envelope, payload, need, context.digester, keys)
 
     def _apply_call(self, call: Call, context: Context) -> Applied:
-        existing = self.facts.get(call.sequence)
+        sequence, order = call.sequence, self.order
+        most = context.policy.max_calls_per_trial * RUN_CALLS_FACTOR
+        if self.call_count < most and (not order or sequence > order[-1]):
+            # The run's newest event: no other can be touched by it.
+            self.facts[sequence] = call
+            order.append(sequence)
+            self.call_count += 1
+            self._by_node = None
+            return Applied.NEW
+        existing = self.facts.get(sequence)
         if existing is not None:
             return self._again(existing, call, context)
-        most = context.policy.max_calls_per_trial * RUN_CALLS_FACTOR
         if self.call_count >= most:
             self.overflow = True
-            if not self._evict_after(call.sequence, context):
+            if not self._evict_after(sequence, context):
                 return Applied.OVERFLOW
         self._add(call, context)
         return Applied.NEW
@@ -451,7 +466,8 @@ class RunState:
 
     def _add_score(self, fact: Score, context: Context) -> None:
         sequence = fact.sequence
-        self._invalidate_after(sequence, fact.node_id, context)
+        if self.scores and sequence < self.scores[-1]:
+            self._invalidate_after(sequence, fact.node_id, context)
         insort(self.scores, sequence)
         insort(self._by_task.setdefault(fact.task_id, []), sequence)
         insort(self._scores_by_node.setdefault(fact.node_id, []), sequence)

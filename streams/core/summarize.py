@@ -7,6 +7,7 @@ Source: RFC 0246 §C-§D; DESIGN.md §4 and §6.
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 import msgspec
@@ -25,14 +26,13 @@ from schemas.summary import (
     EvalSummary,
     Regression,
     TaskEntry,
-    TaskTrials,
     TrialStats,
 )
 from streams.core.audit import host_audit
 from streams.core.compiled import CompiledSuite, CompiledTask
 from streams.core.policy import Policy
 from streams.core.run import RunState, TrialResult
-from streams.core.scoring import ZERO, aggregate, mean, pass_at_k, pass_hat_k
+from streams.core.scoring import Mean, aggregate, mean, pass_curves
 from streams.core.tasks import TaskFigures, figures_of
 from streams.core.trials import grade_trial
 from streams.core.verdict import decide, outcome_of
@@ -79,8 +79,10 @@ def grade_run(
         result = grade_trial(state, suite, policy, sequence)
         by_task.setdefault(result.score.task_id, []).append(result)
     figures = tuple(
-        figures_of(task, by_task.pop(task.task_id, ()), suite, policy)
-        for task in suite.tasks
+        [
+            figures_of(task, by_task.pop(task.task_id, ()), suite, policy)
+            for task in suite.tasks
+        ]
     )
     strays = tuple(trial for trials in by_task.values() for trial in trials)
     verdict = decide(state, suite, policy, figures, strays)
@@ -90,8 +92,8 @@ def grade_run(
         aggregate_score=float(verdict.aggregate),
         passed=verdict.passed,
         task_count=len(figures),
-        passed_count=sum(task.passed for task in figures),
-        tasks=tuple(task_entry(task, suite) for task in figures),
+        passed_count=sum([task.passed for task in figures]),
+        tasks=tuple([task.entry for task in figures]),
         gated_aggregate_score=float(verdict.gated) if suite.expectations else UNSET,
         total_cost_usd=UNSET
         if verdict.total_cost is None
@@ -128,10 +130,10 @@ def task_record(
         suite_id=suite.suite_id,
         suite_version=suite.version,
         evidence=Evidence(
-            calls=sum(trial.calls for trial in figures.trials),
+            calls=sum([trial.calls for trial in figures.trials]),
             scores=len(figures.trials),
         ),
-        task=task_entry(figures, suite),
+        task=figures.entry,
         trials=tuple(
             _trial_entry(number, trial, figures.task)
             for number, trial in enumerate(figures.trials, 1)
@@ -152,60 +154,14 @@ def figures_of_task(
     return figures_of(task, trials, suite, policy)
 
 
-def task_entry(figures: TaskFigures, suite: CompiledSuite) -> TaskEntry:
-    """The task's entry in the scorecard.
-
-    ``gatedScore`` stands on every task with an expectation, and elsewhere only
-    where it differs from ``score`` (RFC 0246 §D).
-    """
-    score, gated = float(figures.score), float(figures.gated)
-    shows_gate = figures.task.expectation is not None or gated != score
-    scores = [trial.score for trial in figures.trials]
-    costs = [Fraction(s.cost_usd) for s in scores if s.cost_usd is not None]
-    latencies = [Fraction(s.latency_ms) for s in scores if s.latency_ms is not None]
-    valid = [s.schema_valid for s in scores if s.schema_valid is not None]
-    return TaskEntry(
-        task_id=figures.task.task_id,
-        score=score,
-        passed=figures.passed,
-        gated_score=gated if shows_gate else UNSET,
-        cost_usd=float(sum(costs, ZERO)) if costs else UNSET,
-        # round() of a fraction is half-even.
-        latency_ms=round(mean(latencies)) if latencies else UNSET,
-        schema_valid=all(valid) if valid else UNSET,
-        trials=_task_trials(figures, score) if suite.has_trials else UNSET,
-    )
-
-
-def _task_trials(figures: TaskFigures, score: float) -> TaskTrials:
-    total = max(figures.declared, len(figures.trials))
-    k = figures.declared
-    return TaskTrials(
-        count=figures.declared,
-        scored=len(figures.trials),
-        passed=figures.verdicts,
-        mean_score=score,
-        pass_at_k=float(pass_at_k(total, figures.verdicts, k)),
-        pass_hat_k=float(pass_hat_k(total, figures.verdicts, k)),
-    )
-
-
 def _trial_stats(
     figures: Sequence[TaskFigures], suite: CompiledSuite
 ) -> TrialStats | UnsetType:
     if not suite.has_trials:
         return UNSET
     counts = [(max(task.declared, len(task.trials)), task.verdicts) for task in figures]
-    ks = range(1, suite.count + 1)
-    return TrialStats(
-        count=suite.count,
-        pass_at_k=tuple(
-            float(mean([pass_at_k(n, c, k) for n, c in counts])) for k in ks
-        ),
-        pass_hat_k=tuple(
-            float(mean([pass_hat_k(n, c, k) for n, c in counts])) for k in ks
-        ),
-    )
+    at, hat = pass_curves(counts, suite.count)
+    return TrialStats(count=suite.count, pass_at_k=at, pass_hat_k=hat)
 
 
 def _trial_entry(number: int, trial: TrialResult, task: CompiledTask) -> TrialEntry:
@@ -241,22 +197,23 @@ def _host(
 
 
 def _regression(
-    state: RunState, measured: Fraction, baseline: float | None
+    state: RunState, measured: Mean, baseline: float | None
 ) -> Regression | UnsetType:
     named = state.started.baseline_run_id if state.started is not None else None
     if named is None or baseline is None:
         return UNSET
     return Regression(
-        baseline_run_id=named, score_delta=float(measured - Fraction(str(baseline)))
+        baseline_run_id=named,
+        score_delta=float(measured.exact - Fraction(str(baseline))),
     )
 
 
 def _unknown_suite_record(state: RunState, policy: Policy) -> SuiteRecord:
     """What can be said of a run whose suite is not known: its measurements."""
-    by_task: dict[str, list[Fraction]] = {}
+    by_task: dict[str, list[Decimal]] = {}
     for sequence in state.scores:
         score = state.score_at(sequence)
-        by_task.setdefault(score.task_id, []).append(Fraction(score.score))
+        by_task.setdefault(score.task_id, []).append(score.score)
     means = {task_id: mean(scores) for task_id, scores in sorted(by_task.items())}
     reasons = [Reason(code=RunReason.UNKNOWN_SUITE.value)]
     if not state.scores:

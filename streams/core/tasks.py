@@ -5,22 +5,26 @@ Source: RFC 0246 §A-§B; RFC 0244 §B; DESIGN.md §4, "Task".
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 
 import msgspec
+from msgspec import UNSET
 
 from schemas.reasons import Reason, TaskReason
 from schemas.suite import PassRule
+from schemas.summary import TaskEntry, TaskTrials
 from streams.core.compiled import CompiledSuite, CompiledTask
 from streams.core.policy import Policy
 from streams.core.run import TrialResult
-from streams.core.scoring import ZERO, mean
+from streams.core.scoring import Mean, add, pass_at_k, pass_hat_k
 
 
-class TaskFigures(msgspec.Struct, frozen=True):
+class TaskFigures(msgspec.Struct, frozen=True, dict=True):
     """What the suite needs of one task.
 
     Args:
         task: The task.
+        suite: Its suite.
         trials: Its graded trials, in ``sequence`` order; may be empty.
         declared: Trials declared.
         score: Exact mean of the measured scores; 0 if none.
@@ -32,14 +36,59 @@ class TaskFigures(msgspec.Struct, frozen=True):
     """
 
     task: CompiledTask
+    suite: CompiledSuite
     trials: tuple[TrialResult, ...]
     declared: int
-    score: Fraction
-    gated: Fraction
+    score: Mean
+    gated: Mean
     verdicts: int
     passed: bool
     legacy_passed: bool
     reasons: tuple[Reason, ...]
+
+    @cached_property
+    def entry(self) -> TaskEntry:
+        """The task's entry in the scorecard.
+
+        ``gatedScore`` stands on every task with an expectation, and elsewhere
+        only where it differs from ``score`` (RFC 0246 §D).
+        """
+        score = float(self.score)
+        gated = score if self.gated == self.score else float(self.gated)
+        shows_gate = self.task.expectation is not None or gated != score
+        scores = [trial.score for trial in self.trials]
+        costs = [s.cost_usd for s in scores if s.cost_usd is not None]
+        latencies = [s.latency_ms for s in scores if s.latency_ms is not None]
+        valid = [s.schema_valid for s in scores if s.schema_valid is not None]
+        return TaskEntry(
+            task_id=self.task.task_id,
+            score=score,
+            passed=self.passed,
+            gated_score=gated if shows_gate else UNSET,
+            cost_usd=float(add(costs)) if costs else UNSET,
+            latency_ms=_mean_ms(latencies) if latencies else UNSET,
+            schema_valid=all(valid) if valid else UNSET,
+            trials=self._trial_figures(score) if self.suite.has_trials else UNSET,
+        )
+
+    def _trial_figures(self, score: float) -> TaskTrials:
+        total = max(self.declared, len(self.trials))
+        return TaskTrials(
+            count=self.declared,
+            scored=len(self.trials),
+            passed=self.verdicts,
+            mean_score=score,
+            pass_at_k=pass_at_k(total, self.verdicts, self.declared),
+            pass_hat_k=pass_hat_k(total, self.verdicts, self.declared),
+        )
+
+
+def _mean_ms(latencies_ms: Sequence[int]) -> int:
+    """Mean in milliseconds, half to even."""
+    if len(latencies_ms) == 1:
+        return latencies_ms[0]
+    # round() of a fraction is half-even.
+    return round(Fraction(sum(latencies_ms), len(latencies_ms)))
 
 
 def pass_score_of(suite: CompiledSuite, policy: Policy) -> float | None:
@@ -67,27 +116,25 @@ def figures_of(
         the measured mean; with more trials than declared the task does not
         pass, and its gating mean runs over all received.
     """
-    measured = [Fraction(trial.score.score) for trial in trials]
-    gating = [
-        ZERO if trial.gated else score
-        for trial, score in zip(trials, measured, strict=True)
-    ]
-    divisor = max(suite.count, len(trials))
-    gated = mean(gating, divisor)
-    verdicts = sum(trial.passed for trial in trials)
+    received = len(trials)
+    total = add([trial.score.score for trial in trials])
+    counted = [trial.score.score for trial in trials if not trial.gated]
+    gated_total = total if len(counted) == received else add(counted)
+    divisor = max(suite.count, received)
+    score, gated = Mean(total, received or 1), Mean(gated_total, divisor)
+    verdicts = sum([trial.passed for trial in trials])
     bar = pass_score_of(suite, policy)
-    passed = _passes(suite, bar, len(trials), verdicts, gated)
+    passed = _passes(suite, bar, received, verdicts, gated)
     return TaskFigures(
         task=task,
+        suite=suite,
         trials=tuple(trials),
         declared=suite.count,
-        score=mean(measured),
+        score=score,
         gated=gated,
         verdicts=verdicts,
         passed=passed,
-        legacy_passed=_passes(
-            suite, bar, len(trials), verdicts, mean(measured, divisor)
-        ),
+        legacy_passed=_passes(suite, bar, received, verdicts, Mean(total, divisor)),
         reasons=_reasons(suite, bar, trials, gated, passed=passed),
     )
 
@@ -97,7 +144,7 @@ def _passes(
     bar: float | None,
     received: int,
     verdicts: int,
-    mean_score: Fraction,
+    mean_score: Mean,
 ) -> bool:
     if received > suite.count or not received:
         return False
@@ -112,7 +159,7 @@ def _reasons(
     suite: CompiledSuite,
     bar: float | None,
     trials: Sequence[TrialResult],
-    gated: Fraction,
+    gated: Mean,
     *,
     passed: bool,
 ) -> tuple[Reason, ...]:

@@ -42,17 +42,16 @@ def grade_trial(
         reasons = (*reasons, Reason(code=TrialReason.FIXTURE_MISS.value))
     if not score.passed:
         reasons = (*reasons, Reason(code=TrialReason.HOST_FAILED.value))
+    off_path = matched is False
+    gated = off_path or score.fixture_miss
     result = TrialResult(
         score=score,
         matched=matched,
-        passed=score.passed and matched is not False and not score.fixture_miss,
+        passed=score.passed and not gated,
         calls=len(calls),
-        observed=(
-            tuple(call.tool for call in calls[:MAX_OBSERVED])
-            if matched is False
-            else ()
-        ),
+        observed=tuple([c.tool for c in calls[:MAX_OBSERVED]]) if off_path else (),
         reasons=reasons,
+        gated=gated,
     )
     state.results[sequence] = result
     return result

@@ -4,7 +4,7 @@ Source: RFC 0246 §B; DESIGN.md §4, "Suite" and "Inventory before verdict".
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
+from decimal import Decimal
 
 import msgspec
 
@@ -14,7 +14,7 @@ from schemas.records import Outcome
 from streams.core.compiled import CompiledSuite
 from streams.core.policy import CallEvidence, MissingBudget, Policy
 from streams.core.run import RunState, TrialResult
-from streams.core.scoring import ZERO, aggregate, percentile
+from streams.core.scoring import Mean, add, aggregate, percentile
 from streams.core.tasks import TaskFigures, pass_score_of
 
 
@@ -31,9 +31,9 @@ class SuiteVerdict(msgspec.Struct, frozen=True):
         reasons: Why the gate is closed; empty if it is open.
     """
 
-    aggregate: Fraction
-    gated: Fraction
-    total_cost: Fraction | None
+    aggregate: Mean
+    gated: Mean
+    total_cost: Decimal | None
     outcome: Outcome
     passed: bool
     legacy_passed: bool
@@ -61,8 +61,8 @@ def decide(
     """
     trials = [trial for task in figures for trial in task.trials]
     everything = [*trials, *strays]
-    gated = aggregate([task.gated for task in figures], policy.aggregation)
     measured = aggregate([task.score for task in figures], policy.aggregation)
+    gated = aggregate([task.gated for task in figures], policy.aggregation)
     shared = [
         *inventory_reasons(state, suite, figures),
         *_stray_reasons(strays),
@@ -183,7 +183,9 @@ def path_reasons(
         for (entry, tool), count in sorted(hits.items())[:_MAX_HITS]
     )
     most = policy.max_calls_per_trial
-    if state.overflow or any(trial.calls > most for trial in trials):
+    if state.overflow or (
+        state.call_count > most and any(trial.calls > most for trial in trials)
+    ):
         reasons.append(Reason(code=RunReason.TRAJECTORY_OVERFLOW.value, limit=most))
     if state.calls_dropped:
         reasons.append(Reason(code=RunReason.CALLS_DROPPED.value))
@@ -209,7 +211,7 @@ def _bar_reasons(
     suite: CompiledSuite,
     policy: Policy,
     trials: Sequence[TrialResult],
-    gated: Fraction,
+    gated: Mean,
 ) -> list[Reason]:
     bar = pass_score_of(suite, policy)
     code = RunReason.BELOW_PASS_SCORE.value
@@ -217,7 +219,7 @@ def _bar_reasons(
         value = float(gated)
         return [] if value >= bar else [Reason(code=code, value=value, limit=bar)]
     # No bar is known: the host's own verdict, closed if any trial was gated.
-    gated_count = sum(trial.gated for trial in trials)
+    gated_count = sum([trial.gated for trial in trials])
     if gated_count:
         return [Reason(code=code, count=gated_count)]
     if state.completed is None:
@@ -226,7 +228,7 @@ def _bar_reasons(
 
 
 def _legacy_bar_holds(
-    state: RunState, suite: CompiledSuite, policy: Policy, measured: Fraction
+    state: RunState, suite: CompiledSuite, policy: Policy, measured: Mean
 ) -> bool:
     bar = pass_score_of(suite, policy)
     if bar is not None:
@@ -234,48 +236,34 @@ def _legacy_bar_holds(
     return state.completed is not None and state.completed.passed
 
 
-def _total_cost(trials: Sequence[TrialResult]) -> Fraction | None:
-    costs = [
-        Fraction(trial.score.cost_usd)
-        for trial in trials
-        if trial.score.cost_usd is not None
-    ]
-    return sum(costs, ZERO) if costs else None
+def _total_cost(trials: Sequence[TrialResult]) -> Decimal | None:
+    costs = [c for t in trials if (c := t.score.cost_usd) is not None]
+    return add(costs) if costs else None
 
 
 def _budget_reasons(
     suite: CompiledSuite, policy: Policy, trials: Sequence[TrialResult]
 ) -> list[Reason]:
-    reasons: list[Reason] = []
     closed = policy.missing_budget == MissingBudget.CLOSED
+    scores = [trial.score for trial in trials]
+    reasons = []
     max_cost = suite.thresholds.max_cost_usd
     if max_cost is not None:
-        if closed and (
-            not trials or any(trial.score.cost_usd is None for trial in trials)
-        ):
+        costs = [score.cost_usd for score in scores if score.cost_usd is not None]
+        if closed and (not scores or len(costs) < len(scores)):
             reasons.append(Reason(code=RunReason.COST_UNREPORTED.value, limit=max_cost))
-        total = float(_total_cost(trials) or ZERO)
-        if total > max_cost:
-            reasons.append(
-                Reason(code=RunReason.COST_EXCEEDED.value, value=total, limit=max_cost)
-            )
+        cost = float(add(costs))
+        if cost > max_cost:
+            code = RunReason.COST_EXCEEDED.value
+            reasons.append(Reason(code=code, value=cost, limit=max_cost))
     max_latency = suite.thresholds.max_p95_latency_ms
     if max_latency is not None:
-        latencies = [
-            trial.score.latency_ms
-            for trial in trials
-            if trial.score.latency_ms is not None
-        ]
-        if closed and (not trials or len(latencies) < len(trials)):
-            reasons.append(
-                Reason(code=RunReason.LATENCY_UNREPORTED.value, limit=max_latency)
-            )
-        if latencies and percentile(latencies, 95) > max_latency:
-            reasons.append(
-                Reason(
-                    code=RunReason.LATENCY_EXCEEDED.value,
-                    value=percentile(latencies, 95),
-                    limit=max_latency,
-                )
-            )
+        times = [score.latency_ms for score in scores if score.latency_ms is not None]
+        if closed and (not scores or len(times) < len(scores)):
+            code = RunReason.LATENCY_UNREPORTED.value
+            reasons.append(Reason(code=code, limit=max_latency))
+        p95 = percentile(times, 95) if times else 0
+        if p95 > max_latency:
+            code = RunReason.LATENCY_EXCEEDED.value
+            reasons.append(Reason(code=code, value=p95, limit=max_latency))
     return reasons
