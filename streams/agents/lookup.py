@@ -112,16 +112,29 @@ class Rebuilder:
         fresh = {
             run_id: RunState(run_id, hold=shard.options.hold) for run_id in run_ids
         }
+        held = {
+            run_id: set(entry.state.facts)
+            for run_id in run_ids
+            if (entry := shard.find(run_id)) is not None
+        }
         async with open_reader(self._settings) as reader:
             places = [(topic, shard.partition) for topic in self._sources]
             async for records in reader.read(await reader.span(places)):
                 for record in records:
                     self._fold(fresh, record.value)
                 await asyncio.sleep(0)
+        rebuilt = 0
         for run_id, state in fresh.items():
-            if state.facts:
-                self._replace(shard, run_id, state)
-        logger.info("runs_rebuilt", partition=shard.partition, runs=len(run_ids))
+            # Without its start, the topics no longer hold all of the run.
+            if state.started is not None or run_id not in held:
+                self._replace(shard, run_id, state, held.get(run_id, set()))
+                rebuilt += 1
+        logger.info(
+            "runs_rebuilt",
+            partition=shard.partition,
+            runs=rebuilt,
+            left_alone=len(run_ids) - rebuilt,
+        )
 
     def _fold(self, fresh: Mapping[str, RunState], value: bytes | None) -> None:
         try:
@@ -132,13 +145,22 @@ class Rebuilder:
         if state is not None and payload is not None:
             state.apply(envelope, payload, self._context)
 
-    def _replace(self, shard: Shard, run_id: str, state: RunState) -> None:
+    def _replace(
+        self, shard: Shard, run_id: str, state: RunState, held: set[int]
+    ) -> None:
+        if not state.facts:
+            return
         entry = shard.find(run_id) or Entry(state)
         old, entry.state = entry.state, state
-        # Read by the worker since: not in what was read here, or the same.
-        for sequence, fact in old.facts.items():
-            if sequence not in state.facts and old is not state:
-                state.restore([fact], self._context)
+        # What the worker read meanwhile may lie beyond what was read here.
+        state.restore(
+            (
+                fact
+                for sequence, fact in old.facts.items()
+                if sequence not in held and sequence not in state.facts
+            ),
+            self._context,
+        )
         state.misrouted = old.misrouted
         # The calls that were dropped had been read, so they stood in the topics.
         state.calls_dropped = False

@@ -9,6 +9,7 @@ from schemas.codec import decode_event, encode
 from schemas.errors import DecodeCode, DecodeError
 from schemas.events import MAX_EVENT_BYTES
 from streams.core.context import Context
+from streams.core.evidence import Fact
 from streams.core.rows import (
     ROW_VERSION,
     RowStatus,
@@ -153,6 +154,12 @@ class FileGrader:
         for run in self._spool:
             if run.record:
                 yield _graded(run)
+
+    def evidence_of(self, run_id: str) -> list[Fact]:
+        """The facts a finished run was graded on, by ``sequence``; empty if none."""
+        spooled = self._spool.get(run_id)
+        facts = decode_row(spooled.row).tail if spooled is not None else []
+        return sorted(facts, key=lambda fact: fact.sequence)
 
     def _open(self, run_id: str) -> RunState:
         spooled = self._spool.get(run_id)
