@@ -392,6 +392,7 @@ def test_payload_that_is_no_object_is_refused(event_type: str, payload: str) -> 
     """Every type that is read has an object as payload."""
     fault = refusal(event(event_type, payload=payload))
     assert (fault.path, fault.code) == ("$.payload", DecodeCode.INVALID_PAYLOAD)
+    assert fault.expected == "expected an object"
 
 
 def test_size_is_bounded() -> None:
@@ -421,6 +422,20 @@ def test_depth_is_bounded(opening: str, closing: str, place: str) -> None:
     for depth in (INNER_DEPTH + 1, 900, 1_100, 100_000):
         fault = refusal(nested(depth))
         assert (fault.path, fault.code) == ("$", DecodeCode.TOO_DEEP)
+
+
+@pytest.mark.parametrize(
+    "before", ['"\\\\"', '"\\\\\\""', '"\\\\\\\\"', '"\\"[{"', '"[\\u005b"']
+)
+def test_escapes_hide_no_brackets(before: str) -> None:
+    """Strings that end in escapes end where they end."""
+
+    def nested(depth: int) -> bytes:
+        value = "[" * depth + "]" * depth
+        return event(payload=f'{{"callId":{before},"inputs":{value},"toolName":"a"}}')
+
+    assert called(nested(INNER_DEPTH)).tool_name == "a"
+    assert refusal(nested(INNER_DEPTH + 1)).code is DecodeCode.TOO_DEEP
 
 
 def test_many_brackets_are_not_depth() -> None:
