@@ -275,6 +275,7 @@ def test_part_keys() -> None:
         (("remove",), "rm", None),
         (("rem*",), "remove", "rem*"),
         (("rm*", "rem*"), "remove", "rm*"),
+        (("rem*", "rm*"), "remove", "rem*"),
         (("fs_*",), "erase", "fs_*"),
         (("rm",), "erase", None),
     ],
