@@ -1,0 +1,140 @@
+"""Colours and progress: only where somebody looks, and only if wanted."""
+
+import os
+import pty
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.command import (
+    ROOT,
+    bad_log,
+    clean_env,
+    command_of,
+    good_log,
+    write_log,
+    write_suites,
+)
+
+RED = b"\x1b[31m"
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    suites = str(write_suites(tmp_path))
+    return ["replay", write_log(tmp_path / "a.ndjson", bad_log()), "--suites", suites]
+
+
+def read_all(descriptor: int) -> bytes:
+    """What a pseudo-terminal was written, to its end."""
+    data = b""
+    while True:
+        try:
+            block = os.read(descriptor, 65_536)
+        except OSError:  # the other side is closed
+            return data
+        if not block:
+            return data
+        data += block
+
+
+def on_terminal(
+    arguments: list[str], *, stream: str, **env: str
+) -> tuple[int, bytes, bytes]:
+    """Runs a command with one of its streams a terminal; that, and the other."""
+    ours, theirs = pty.openpty()
+    kept = clean_env()
+    kept.pop("NO_COLOR", None)
+    kept.pop("FORCE_COLOR", None)
+    # A file: a pipe that nobody reads meanwhile would fill up.
+    with tempfile.TemporaryFile() as beside:
+        other = beside.fileno()
+        streams = {"stdout": other, "stderr": other, stream: theirs}
+        with subprocess.Popen(
+            command_of(*arguments),
+            cwd=ROOT,
+            env=kept | {"TERM": "xterm-256color"} | env,
+            stdout=streams["stdout"],
+            stderr=streams["stderr"],
+        ) as process:
+            os.close(theirs)
+            seen = read_all(ours)
+        os.close(ours)
+        beside.seek(0)
+        return process.returncode, seen, beside.read()
+
+
+def test_terminal_gets_colour(arguments: list[str]) -> None:
+    """Data on a terminal is coloured, what is piped beside it is not."""
+    code, out, err = on_terminal(arguments, stream="stdout")
+    assert code == 1
+    assert RED + b"NOT PASSED" in out
+    assert b"\x1b" not in err
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "0"}, {"TERM": "dumb"}])
+def test_terminal_gets_no_colour_where_it_is_not_wanted(
+    arguments: list[str], env: dict[str, str]
+) -> None:
+    """Any value of NO_COLOR counts, and a dumb terminal knows none."""
+    _code, out, _err = on_terminal(arguments, stream="stdout", **env)
+    assert b"NOT PASSED" in out
+    assert b"\x1b" not in out
+
+
+def test_flag_switches_colour_off(arguments: list[str]) -> None:
+    """The command line goes over FORCE_COLOR."""
+    _code, out, _err = on_terminal(
+        ["--no-color", *arguments], stream="stdout", FORCE_COLOR="1"
+    )
+    assert b"\x1b" not in out
+
+
+def piped(arguments: list[str], **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command_of(*arguments),
+        cwd=ROOT,
+        env=clean_env(**env),
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_pipe_gets_no_colour_unless_forced(arguments: list[str]) -> None:
+    """A file or another program gets words alone."""
+    assert b"\x1b" not in piped(arguments).stdout
+    assert RED in piped(arguments, FORCE_COLOR="1").stdout
+    assert b"\x1b" not in piped(arguments, FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_pipe_gets_no_progress(arguments: list[str]) -> None:
+    """Nobody watches: stderr holds messages alone, here none."""
+    assert piped(arguments, FORCE_COLOR="1").stderr == b""
+
+
+def test_terminal_gets_progress_on_stderr(tmp_path: Path) -> None:
+    """The bar is drawn beside the data, and taken away at the end."""
+    logs = [good_log(f"acme/run-{n:012}") for n in range(3000)]
+    file = write_log(tmp_path / "a.ndjson", *logs)
+    suites = str(write_suites(tmp_path))
+    code, err, out = on_terminal(["replay", file, "--suites", suites], stream="stderr")
+    assert code == 0
+    assert b"events" in err
+    assert out.count(b"PASSED  ") == 3000
+    assert b"\x1b" not in out
+
+
+def test_output_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
+    """Names beyond ASCII do not crash a container without a locale."""
+    suites = str(write_suites(tmp_path))
+    file = write_log(tmp_path / "a.ndjson", good_log("acme/größe-0000000000"))
+    done = piped(
+        ["replay", file, "--suites", suites],
+        LC_ALL="C",
+        PYTHONUTF8="0",
+        PYTHONCOERCECLOCALE="0",
+    )
+    assert done.returncode == 0
+    assert "acme/größe-0000000000".encode() in done.stdout
