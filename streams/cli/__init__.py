@@ -27,6 +27,9 @@ COMMANDS = {
     "suites": Entry("streams.cli.suites:suites", "Check and publish suites."),
     "topics": Entry("streams.cli.topics:topics", "Plan, create and check topics."),
     "worker": Entry("streams.cli.worker:worker", "Run the stream processors."),
+    "verify": Entry(
+        "streams.cli.verify:verify", "Hold what was published against the events."
+    ),
     "doctor": Entry("streams.cli.doctor:doctor", "Say what works here and what not."),
     "config": Entry("streams.cli.config:config", "Show settings and their origin."),
 }

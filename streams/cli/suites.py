@@ -17,7 +17,8 @@ from streams.cli.terminal import Terminal
 from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.errors import AccessDeniedError, BrokerUnavailableError, ConfigurationError
-from streams.kafka import client_options, connect, open_reader
+from streams.kafka import client_options, connect
+from streams.kafka.newest import read_newest
 from streams.render.figures import count_of
 from streams.settings import Settings
 from streams.suites import SuiteSet, compile_suites, load_directory
@@ -145,7 +146,7 @@ async def _publish(
         raise ConfigurationError(
             f"{topic}: does not exist; run `pathgate topics create`"
         )
-    published = await _read_newest(settings, topic)
+    published = await read_newest(settings, topic)
     states = {
         key: _state_of(document, published.get(key.encode()))
         for key, document in documents.items()
@@ -164,23 +165,6 @@ async def _publish(
         return states
     await _send(settings, topic, pending)
     return {key: SAME if state == SAME else SENT for key, state in states.items()}
-
-
-async def _read_newest(settings: Settings, topic: str) -> dict[bytes, bytes]:
-    """Key -> newest value; what was removed by a tombstone is left out."""
-    newest: dict[bytes, bytes | None] = {}
-    try:
-        async with open_reader(settings) as reader:
-            partitions = await reader.partitions_of(topic)
-            spans = await reader.span((topic, number) for number in partitions)
-            async for records in reader.read(spans):
-                newest.update({record.key: record.value for record in records})
-    except (KafkaError, OSError) as error:
-        raise BrokerUnavailableError(
-            f"{settings.bootstrap_servers}: {topic} was not read to its end:"
-            f" {type(error).__name__}"
-        ) from error
-    return {key: value for key, value in newest.items() if value is not None}
 
 
 NEW, SAME, DIFFERS, SENT = "new", "published already", "differs", "published"

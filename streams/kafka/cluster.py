@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import create_conn
+from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -32,6 +32,9 @@ from streams.settings import Settings
 from streams.topics import Described, Role, TopicSpec
 
 REQUEST_TIMEOUT_S = 10.0
+# What the client logs while it fails, the error says too. Where logging is set up
+# its lines still go there; without, they would be thrown at stderr.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 _TOPIC_RESOURCE = 2
 _OK = 0
 _UNKNOWN_TOPIC = 3
@@ -317,13 +320,11 @@ async def connect(settings: Settings) -> AsyncIterator[Cluster]:
     """
     options = client_options(settings)
     client = AIOKafkaClient(**options, request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000))
-    # The client logs each address it tries, which the error below says too.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         await client.bootstrap()
     except (KafkaError, OSError) as error:
         await client.close()
-        raise await _diagnose(client.hosts, options) from error
+        raise await diagnose(options) from error
     user = settings.sasl_username
     try:
         yield Cluster(client, f"User:{user}" if user else "this client")
@@ -331,14 +332,21 @@ async def connect(settings: Settings) -> AsyncIterator[Cluster]:
         await client.close()
 
 
-async def _diagnose(
-    hosts: Iterable[tuple[str, int, Any]], options: dict[str, Any]
-) -> PathgateError:
-    """Why no connection came about: the client itself only logs it."""
+async def diagnose(options: dict[str, Any]) -> PathgateError:
+    """Why no connection came about: the clients themselves only log it.
+
+    Args:
+        options: As from ``client_options``.
+
+    Returns:
+        ``AccessDeniedError`` where a server refused the user, else
+        ``BrokerUnavailableError`` with each address and its reason.
+    """
+    servers = options["bootstrap_servers"]
     rest = {k: v for k, v in options.items() if k != "bootstrap_servers"}
     protocol = rest["security_protocol"]
     reasons = []
-    for host, port, _family in hosts:
+    for host, port, _family in collect_hosts(servers):
         try:
             connection = await create_conn(
                 host, port, request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000), **rest

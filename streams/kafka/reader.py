@@ -7,7 +7,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
-from streams.errors import BrokerUnavailableError
+from streams.kafka.cluster import diagnose
 from streams.kafka.security import client_options
 from streams.settings import Settings
 
@@ -108,9 +108,11 @@ async def open_reader(settings: Settings) -> AsyncIterator[LogReader]:
 
     Raises:
         BrokerUnavailableError: No broker answers.
+        AccessDeniedError: A broker refused the user.
     """
+    options = client_options(settings)
     consumer = AIOKafkaConsumer(
-        **client_options(settings),
+        **options,
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -120,10 +122,7 @@ async def open_reader(settings: Settings) -> AsyncIterator[LogReader]:
         await consumer.start()
     except KafkaConnectionError as error:
         await consumer.stop()
-        raise BrokerUnavailableError(
-            f"no broker answers at {settings.bootstrap_servers}: start one, or correct"
-            " bootstrap_servers"
-        ) from error
+        raise await diagnose(options) from error
     try:
         yield LogReader(consumer)
     finally:

@@ -43,6 +43,7 @@ LEAVES = [
     ("topics", "create"),
     ("topics", "check"),
     ("worker",),
+    ("verify",),
     ("doctor",),
     ("config", "show"),
     ("config", "schema"),

@@ -230,7 +230,12 @@ def test_topics_that_clash_are_78(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("topics", "check"), ("topics", "create"), ("suites", "publish", "{suites}")],
+    [
+        ("topics", "check"),
+        ("topics", "create"),
+        ("suites", "publish", "{suites}"),
+        ("verify",),
+    ],
 )
 def test_unreachable_broker_is_69(
     capfd: pytest.CaptureFixture[str], suites: str, arguments: tuple[str, ...]

@@ -1,0 +1,137 @@
+"""``pathgate verify``: published records against the events in the topics."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+import msgspec
+from aiokafka.errors import KafkaError
+
+from schemas.codec import decode_suite
+from schemas.errors import SuiteError
+from streams.cli.exit_codes import ExitCode, exit_code_for
+from streams.cli.grading import GRADING, Rejections
+from streams.cli.options import settings_command
+from streams.cli.progress import show_progress
+from streams.cli.terminal import Terminal
+from streams.core.arguments import ArgsDigester
+from streams.core.compiled import CompiledSuite
+from streams.core.context import Context
+from streams.errors import BrokerUnavailableError
+from streams.kafka.newest import read_newest
+from streams.render.figures import count_of, visible
+from streams.settings import Settings, policy_from
+from streams.suites import compile_suites, load_directory
+from streams.topics import names_from
+from streams.verify import Verified
+from streams.verify import verify as verify_topics
+
+
+@settings_command(
+    "verify",
+    shown=("bootstrap_servers", "app_id", "suites_dir", *GRADING),
+    codes=(
+        ExitCode.OK,
+        ExitCode.NOT_PASSED,
+        ExitCode.USAGE,
+        ExitCode.UNDECIDED,
+        ExitCode.BROKER,
+        ExitCode.INTERNAL,
+        ExitCode.CONFIGURATION,
+    ),
+    examples=(
+        "pathgate verify --bootstrap-servers kafka:9092 --suites suites/",
+        "pathgate verify --config /etc/pathgate/pathgate.toml --repair",
+        "pathgate verify --format json | jq -r '.findings[].runId'",
+    ),
+    help="Grade the events in the topics afresh and hold every published record and"
+    " the stored state against them. Give it the workers' settings. 0 if they agree,"
+    " 1 if some differ, 3 if there was nothing to compare.",
+)
+@click.option("--repair", is_flag=True, help="Have the workers rebuild what differs.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+)
+def verify(
+    terminal: Terminal, *, settings: Settings, repair: bool, style: str
+) -> ExitCode:
+    """Verifies what was published."""
+    rejections = Rejections()
+    try:
+        found = asyncio.run(_verify(terminal, settings, rejections, repair=repair))
+    except KafkaError as error:
+        raise BrokerUnavailableError(
+            f"{settings.bootstrap_servers}: the topics were not read to their end:"
+            f" {type(error).__name__}"
+        ) from error
+    if style == "json":
+        terminal.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+    else:
+        _write(terminal, found)
+    rejections.tell(terminal)
+    return exit_code_for(
+        not_passed=len(found.findings),
+        undecided="" if found.runs else "nothing was compared",
+    )
+
+
+async def _verify(
+    terminal: Terminal, settings: Settings, rejections: Rejections, *, repair: bool
+) -> Verified:
+    context = await read_context(settings)
+    read = 0
+    # Its whole is not known, as that of a pipe is not.
+    with show_progress(terminal, ["-"]) as advance:
+
+        def count(records: int) -> None:
+            nonlocal read
+            read += records
+            advance(0, read)
+
+        return await verify_topics(
+            settings, context, repair=repair, reject=rejections.add, progress=count
+        )
+
+
+async def read_context(settings: Settings) -> Context:
+    """What the workers grade with: suites of the directory, then of the topic.
+
+    Raises:
+        SuitesError: A suite of the directory that cannot be used. One of the
+            topic is passed over, as the workers pass over it.
+        BrokerUnavailableError: The suite topic cannot be read.
+    """
+    key = settings.args_digest_key
+    digester = ArgsDigester(None if key is None else key.reveal())
+    suites: dict[str, CompiledSuite] = {}
+    if settings.suites_dir:
+        loaded = load_directory(Path(settings.suites_dir))
+        suites |= compile_suites(loaded, digester)
+    topic = names_from(settings).suite_definition
+    for value in (await read_newest(settings, topic)).values():
+        try:
+            suite = CompiledSuite(decode_suite(value, topic), digester, {}, topic)
+        except SuiteError:
+            continue
+        suites.setdefault(suite.key, suite)
+    return Context(policy=policy_from(settings), digester=digester, suites=suites)
+
+
+def _write(terminal: Terminal, found: Verified) -> None:
+    for one in found.findings:
+        task = f" task {visible(one.task_id)}" if one.task_id else ""
+        terminal.write(
+            f"{visible(one.run_id)}{task}: {one.fault.value}: {one.detail}\n"
+        )
+    text = f"{count_of(found.runs, 'run')} compared"
+    text += f", {len(found.findings)} differ" if found.findings else ", all agree"
+    if found.open:
+        text += f", {found.open} not ended yet"
+    if found.repairs:
+        text += f", {count_of(found.repairs, 'rebuild')} asked for"
+    terminal.write(text + "\n")
