@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 from fractions import Fraction
+from functools import reduce
 from math import comb, lcm
 from typing import NamedTuple
 
@@ -45,10 +46,7 @@ class Mean(NamedTuple):
 
 def add(values: Iterable[Decimal]) -> Decimal:
     """Exact sum; 0 for nothing."""
-    total: Decimal | None = None
-    for value in values:
-        total = value if total is None else _EXACT.add(total, value)
-    return ZERO if total is None else total
+    return reduce(_EXACT.add, values, ZERO)
 
 
 def mean(values: Sequence[Decimal], count: int | None = None) -> Mean:
@@ -94,10 +92,10 @@ def aggregate(values: Sequence[Mean], how: Aggregation) -> Mean:
 def _mean_of_means(values: Sequence[Mean]) -> Mean:
     common = lcm(*{value.divisor for value in values})
     totals = [
-        value.total
-        if value.divisor == common
-        else _EXACT.multiply(value.total, Decimal(common // value.divisor))
-        for value in values
+        total
+        if divisor == common
+        else _EXACT.multiply(total, Decimal(common // divisor))
+        for total, divisor in values
     ]
     return Mean(add(totals), common * len(values))
 

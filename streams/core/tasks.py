@@ -5,7 +5,6 @@ Source: RFC 0246 §A-§B; RFC 0244 §B; DESIGN.md §4, "Task".
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 
 import msgspec
 from msgspec import UNSET
@@ -19,7 +18,7 @@ from streams.core.run import TrialResult
 from streams.core.scoring import Mean, add, pass_at_k, pass_hat_k
 
 
-class TaskFigures(msgspec.Struct, frozen=True, dict=True):
+class TaskFigures(msgspec.Struct):
     """What the suite needs of one task.
 
     Args:
@@ -45,16 +44,23 @@ class TaskFigures(msgspec.Struct, frozen=True, dict=True):
     passed: bool
     legacy_passed: bool
     reasons: tuple[Reason, ...]
+    _entry: TaskEntry | None = None
 
-    @cached_property
+    @property
     def entry(self) -> TaskEntry:
-        """The task's entry in the scorecard.
+        """The task's entry in the scorecard, made once."""
+        if self._entry is None:
+            self._entry = self._make_entry()
+        return self._entry
+
+    def _make_entry(self) -> TaskEntry:
+        """The entry.
 
         ``gatedScore`` stands on every task with an expectation, and elsewhere
         only where it differs from ``score`` (RFC 0246 §D).
         """
         score = float(self.score)
-        gated = score if self.gated == self.score else float(self.gated)
+        gated = score if self.gated is self.score else float(self.gated)
         shows_gate = self.task.expectation is not None or gated != score
         scores = [trial.score for trial in self.trials]
         costs = [s.cost_usd for s in scores if s.cost_usd is not None]
@@ -121,21 +127,26 @@ def figures_of(
     counted = [trial.score.score for trial in trials if not trial.gated]
     gated_total = total if len(counted) == received else add(counted)
     divisor = max(suite.count, received)
-    score, gated = Mean(total, received or 1), Mean(gated_total, divisor)
+    gated = Mean(gated_total, divisor)
     verdicts = sum([trial.passed for trial in trials])
     bar = pass_score_of(suite, policy)
-    passed = _passes(suite, bar, received, verdicts, gated)
+    passed = legacy_passed = _passes(suite, bar, received, verdicts, gated)
+    if gated_total is not total:
+        ungated = Mean(total, divisor)
+        legacy_passed = _passes(suite, bar, received, verdicts, ungated)
     return TaskFigures(
-        task=task,
-        suite=suite,
-        trials=tuple(trials),
-        declared=suite.count,
-        score=score,
-        gated=gated,
-        verdicts=verdicts,
-        passed=passed,
-        legacy_passed=_passes(suite, bar, received, verdicts, Mean(total, divisor)),
-        reasons=_reasons(suite, bar, trials, gated, passed=passed),
+        task,
+        suite,
+        tuple(trials),
+        suite.count,
+        gated
+        if gated_total is total and divisor == received
+        else Mean(total, received or 1),
+        gated,
+        verdicts,
+        passed,
+        legacy_passed,
+        () if passed else _reasons(suite, bar, trials, gated),
     )
 
 
@@ -160,11 +171,7 @@ def _reasons(
     bar: float | None,
     trials: Sequence[TrialResult],
     gated: Mean,
-    *,
-    passed: bool,
 ) -> tuple[Reason, ...]:
-    if passed:
-        return ()
     reasons = []
     failed = tuple(k for k, trial in enumerate(trials, 1) if not trial.passed)
     if failed:

@@ -45,13 +45,13 @@ def grade_trial(
     off_path = matched is False
     gated = off_path or score.fixture_miss
     result = TrialResult(
-        score=score,
-        matched=matched,
-        passed=score.passed and not gated,
-        calls=len(calls),
-        observed=tuple([c.tool for c in calls[:MAX_OBSERVED]]) if off_path else (),
-        reasons=reasons,
-        gated=gated,
+        score,
+        matched,
+        score.passed and not gated,
+        len(calls),
+        tuple([c.tool for c in calls[:MAX_OBSERVED]]) if off_path else (),
+        reasons,
+        gated,
     )
     state.results[sequence] = result
     return result

@@ -59,10 +59,12 @@ def decide(
     Returns:
         The verdict; every closed gate has at least one reason.
     """
-    trials = [trial for task in figures for trial in task.trials]
-    everything = [*trials, *strays]
+    everything = [trial for task in figures for trial in task.trials]
+    everything += strays
     measured = aggregate([task.score for task in figures], policy.aggregation)
-    gated = aggregate([task.gated for task in figures], policy.aggregation)
+    gated = measured
+    if any(task.gated is not task.score for task in figures):
+        gated = aggregate([task.gated for task in figures], policy.aggregation)
     shared = [
         *inventory_reasons(state, suite, figures),
         *_stray_reasons(strays),
@@ -90,7 +92,7 @@ def decide(
 
 def missing_trials(figures: Sequence[TaskFigures]) -> int:
     """Declared trials that were not scored."""
-    return sum(max(0, task.declared - len(task.trials)) for task in figures)
+    return sum([max(0, task.declared - len(task.trials)) for task in figures])
 
 
 def outcome_of(state: RunState, *, missing: bool) -> Outcome:
@@ -168,11 +170,10 @@ def path_reasons(
     """What is wrong with the run's calls as a whole, apart from any trial."""
     reasons: list[Reason] = []
     hits: dict[tuple[str, str], int] = {}
-    if suite.expectations:
-        for call in state.unattributed_calls(policy.attribution):
-            entry = suite.is_forbidden(call.tool)
-            if entry is not None:
-                hits[entry, call.tool] = hits.get((entry, call.tool), 0) + 1
+    for call in state.unattributed_calls(policy.attribution):
+        entry = suite.is_forbidden(call.tool)
+        if entry is not None:
+            hits[entry, call.tool] = hits.get((entry, call.tool), 0) + 1
     reasons.extend(
         Reason(
             code=RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value,
