@@ -90,7 +90,9 @@ class Entry:
                 now_s,
                 "" if started is None else started.suite_key,
                 self.graded,
-                bool(self.state.unsealed) or self.whole_at_s is not None,
+                bool(self.state.unsealed)
+                or self.whole_at_s is not None
+                or self.state.calls_dropped,
                 flags=flags_of(self.state),
                 latest_at=self.state.latest_at,
                 blocks=self.blocks,

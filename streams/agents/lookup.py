@@ -7,6 +7,7 @@ worker's group.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Self
 
 import msgspec
 import structlog
@@ -19,6 +20,7 @@ from streams.agents.entry import Entry
 from streams.agents.shard import Shard
 from streams.clock import Clock
 from streams.core.context import Context
+from streams.core.evidence import Fact
 from streams.core.run import RunState
 from streams.kafka import open_reader
 from streams.settings import Settings
@@ -106,14 +108,14 @@ class Rebuilder:
             shard: The runs' partition.
             run_ids: The runs.
 
-        What the topics no longer hold stays as it was: a run of which nothing
-        is found is left alone.
+        What the topics no longer hold stays as it was: a run whose start is not
+        found is left alone, unless calls of it were dropped; those are added.
         """
         fresh = {
             run_id: RunState(run_id, hold=shard.options.hold) for run_id in run_ids
         }
-        held = {
-            run_id: set(entry.state.facts)
+        known = {
+            run_id: _Known.of(entry.state)
             for run_id in run_ids
             if (entry := shard.find(run_id)) is not None
         }
@@ -125,9 +127,10 @@ class Rebuilder:
                 await asyncio.sleep(0)
         rebuilt = 0
         for run_id, state in fresh.items():
+            before = known.get(run_id, _Known())
             # Without its start, the topics no longer hold all of the run.
-            if state.started is not None or run_id not in held:
-                self._replace(shard, run_id, state, held.get(run_id, set()))
+            if state.started is not None or run_id not in known or before.lacks_calls:
+                self._replace(shard, run_id, state, before)
                 rebuilt += 1
         logger.info(
             "runs_rebuilt",
@@ -146,21 +149,19 @@ class Rebuilder:
             state.apply(envelope, payload, self._context)
 
     def _replace(
-        self, shard: Shard, run_id: str, state: RunState, held: set[int]
+        self, shard: Shard, run_id: str, state: RunState, before: "_Known"
     ) -> None:
         if not state.facts:
             return
+        self._know_suite(state)
         entry = shard.find(run_id) or Entry(state)
         old, entry.state = entry.state, state
-        # What the worker read meanwhile may lie beyond what was read here.
-        state.restore(
-            (
-                fact
-                for sequence, fact in old.facts.items()
-                if sequence not in held and sequence not in state.facts
-            ),
-            self._context,
-        )
+        if old is not state:
+            # What the worker read meanwhile may lie beyond what was read here.
+            state.merge(before.missing(old, state), self._context)
+            state.conflict |= old.conflict and not before.conflict
+            state.overflow |= old.overflow and not before.overflow
+            state.latest_at = max(filter(None, (state.latest_at, old.latest_at)))
         state.misrouted = old.misrouted
         # The calls that were dropped had been read, so they stood in the topics.
         state.calls_dropped = False
@@ -173,6 +174,50 @@ class Rebuilder:
             published.digest = b""
         shard.runs[run_id] = entry
         shard.touch(entry)
+
+    def _know_suite(self, state: RunState) -> None:
+        """Takes a suite in that became known while the topics were read."""
+        if state.started is not None and state.suite is None:
+            suite = self._context.suites.get(state.started.suite_key)
+            if suite is not None:
+                state.know_suite(suite)
+
+
+class _Known(msgspec.Struct):
+    """What was known of a run when its rebuild began.
+
+    Args:
+        facts: Its facts.
+        lacks_calls: Whether calls of it had been dropped: the topics then add
+            to what is known, they do not replace it.
+        conflict: As in ``RunState``; False where calls had been dropped.
+        overflow: Likewise.
+    """
+
+    facts: dict[int, Fact] = {}
+    lacks_calls: bool = False
+    conflict: bool = False
+    overflow: bool = False
+
+    @classmethod
+    def of(cls, state: RunState) -> Self:
+        """What is known of a run now."""
+        adds = state.calls_dropped
+        return cls(
+            dict(state.facts),
+            lacks_calls=adds,
+            conflict=state.conflict and not adds,
+            overflow=state.overflow and not adds,
+        )
+
+    def missing(self, old: RunState, fresh: RunState) -> list[Fact]:
+        """Facts of ``old`` that belong into ``fresh``."""
+        return [
+            fact
+            for sequence, fact in old.facts.items()
+            if self.facts.get(sequence) != fact
+            or (self.lacks_calls and sequence not in fresh.facts)
+        ]
 
 
 class LateStarts:

@@ -296,6 +296,9 @@ class Shard:
             run_id, data, self.rows, self.context, hold=self.options.hold
         )
         self.runs[run_id] = entry
+        if entry.state.calls_dropped:
+            # Stored before it could be rebuilt.
+            self.rebuilds.add(run_id)
         return entry
 
     def _find(

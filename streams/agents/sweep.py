@@ -83,14 +83,17 @@ class Sweeper:
         if head.status is RowStatus.CLOSED:
             if age_s > settings.late_window_s:
                 self._remove(run_id, data, now_s)
-            elif not head.graded and head.suite_key in shard.context.suites:
+            elif self._is_due(head) and (self._is_first or not head.waits):
                 self._wake(run_id)
         elif age_s > settings.run_idle_timeout_s:
             self._abandon(run_id)
-        elif self._is_first and (
-            head.waits or (not head.graded and head.suite_key in shard.context.suites)
-        ):
+        elif self._is_first and self._is_due(head):
             self._wake(run_id)
+
+    def _is_due(self, head: RowHead) -> bool:
+        """Whether something is to be done about the run without a further event."""
+        suites = self._shard.context.suites
+        return head.waits or (not head.graded and head.suite_key in suites)
 
     def _wake(self, run_id: str) -> None:
         entry = self._shard.find(run_id)

@@ -285,6 +285,23 @@ class RunState:
         self._hold = hold
         self._trim()
 
+    def merge(self, facts: Iterable[Fact], context: Context) -> None:
+        """Takes facts of the same run in, as if their events came once more.
+
+        Args:
+            facts: In any order; those that are known change nothing, those that
+                contradict one are conflicts. Scores and endings that are new
+                wait to be sealed.
+            context: As in ``apply``.
+        """
+        for fact in facts:
+            existing = self.facts.get(fact.sequence)
+            if existing is None:
+                self._add(fact, context)
+            elif existing != fact:
+                self._again(existing, fact, context)
+        self._trim()
+
     def calls_of(self, sequence: int, attribution: Attribution) -> list[Call]:
         """The calls of the trial that the score at ``sequence`` ends.
 
