@@ -274,8 +274,9 @@ class Hub:
                 continue
             if control.kind is ControlKind.MISROUTED:
                 entry = one.shard.open(control.run_id)
-                entry.state.misrouted = True
-                one.shard.touch(entry)
+                if entry is not None:
+                    entry.state.misrouted = True
+                    one.shard.touch(entry)
             else:
                 one.shard.rebuilds.add(control.run_id)
         one.committer.wake()

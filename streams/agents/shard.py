@@ -249,11 +249,11 @@ class Shard:
             return None
         return self._load(run_id, data)
 
-    def open(self, run_id: str) -> Entry:
-        """The run; a new one if there is no state of it."""
+    def open(self, run_id: str) -> Entry | None:
+        """The run; a new one if there is none, None if its state was removed."""
         entry = self.find(run_id)
-        if entry is None:
-            entry = self.runs[run_id] = Entry(self._new_state(run_id))
+        if entry is None and self.rows.get(run_key(run_id)) is None:
+            entry = self._begin(run_id)
         return entry
 
     def remember_dropped(self, run_id: str) -> None:
@@ -288,9 +288,6 @@ class Shard:
         for run_id in [r for r, e in self.runs.items() if e.is_clean][:surplus]:
             del self.runs[run_id]
 
-    def _new_state(self, run_id: str) -> RunState:
-        return RunState(run_id, hold=self.options.hold)
-
     def _load(self, run_id: str, data: bytes) -> Entry:
         entry = load_entry(
             run_id, data, self.rows, self.context, hold=self.options.hold
@@ -318,12 +315,17 @@ class Shard:
         if not marks_run:
             self._wait_unknown(envelope, payload, held, counts)
             return None
-        entry = self.runs[run_id] = Entry(self._new_state(run_id))
+        entry = self._begin(run_id)
+        counts.late_starts += entry.state.calls_dropped
+        return entry
+
+    def _begin(self, run_id: str) -> Entry:
+        """A new run, with what was held of it; what was dropped is asked for."""
+        entry = self.runs[run_id] = Entry(RunState(run_id, hold=self.options.hold))
         if self._opened is not None:
             self._opened.add(run_id)
         if run_id in self.dropped:
             entry.state.calls_dropped = True
-            counts.late_starts += 1
             self.rebuilds.add(run_id)
         for earlier in self._unknown.pop(run_id, ()):
             self._apply_held(entry, *earlier)
