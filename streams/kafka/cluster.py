@@ -35,6 +35,7 @@ REQUEST_TIMEOUT_S = 10.0
 # What the client logs while it fails, the error says too. Where logging is set up
 # its lines still go there; without, they would be thrown at stderr.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+_LOOK_AGAIN_S = 0.05
 _TOPIC_RESOURCE = 2
 _OK = 0
 _UNKNOWN_TOPIC = 3
@@ -194,10 +195,12 @@ class Cluster:
             dry_run: Only ask the brokers whether they would.
 
         Returns:
-            One entry a topic, in the order of ``specs``.
+            One entry a topic, in the order of ``specs``. Every broker knows of
+            what was created.
 
         Raises:
-            BrokerUnavailableError: No answer.
+            BrokerUnavailableError: No answer, or the brokers did not hear of a
+                new topic in time.
         """
         if not specs:
             return []
@@ -219,7 +222,28 @@ class Cluster:
         node = None if controller is None else controller.nodeId
         answer = await self._send(request, node)
         outcomes = {name: (code, text) for name, code, text in answer.topic_errors}
-        return [self._created(spec, *outcomes[spec.name]) for spec in specs]
+        created = [self._created(spec, *outcomes[spec.name]) for spec in specs]
+        fresh = [one.topic for one in created if one.outcome is Creation.CREATED]
+        if fresh and not dry_run:
+            await self._wait_for_leaders(fresh)
+        return created
+
+    async def _wait_for_leaders(self, names: list[str]) -> None:
+        """Waits until every broker names a leader for each partition."""
+        request = MetadataRequest(names, allow_auto_topic_creation=False)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + REQUEST_TIMEOUT_S
+        for broker in self._client.cluster.brokers():
+            while True:
+                answer = (await self._send(request, broker.nodeId)).to_object()
+                if all(_is_led(topic) for topic in answer["topics"]):
+                    break
+                if loop.time() > deadline_s:
+                    raise BrokerUnavailableError(
+                        f"{broker.host}:{broker.port}: does not know of new topics"
+                        f" after {REQUEST_TIMEOUT_S:g} s; look again later"
+                    )
+                await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _created(self, spec: TopicSpec, code: int, text: str | None) -> Created:
         if code == _OK:
@@ -301,6 +325,11 @@ class Cluster:
                 f"{', '.join(self.addresses)}: {type(request).__name__} was not"
                 f" answered: {type(error).__name__}"
             ) from error
+
+
+def _is_led(topic: dict[str, Any]) -> bool:
+    parts = topic["partitions"]
+    return bool(parts) and all(part["leader"] >= 0 for part in parts)
 
 
 @asynccontextmanager
