@@ -47,6 +47,12 @@ VERDICTS: dict[str, Case] = {
         [A1],
         True,
     ),
+    # Two optional steps in a row are both left out.
+    "exact-optional-run-left-out": (
+        expect("exact", maybe_a, maybe_b, "c"),
+        ["c"],
+        True,
+    ),
     "exact-optional-last": (expect("exact", "a", maybe_b), ["a"], True),
     # A subsequence: other calls may stand between, before and after.
     "in-order-between": (expect("in-order", "a", "b"), ["x", "a", "x", "b", "x"], True),
@@ -83,6 +89,11 @@ VERDICTS: dict[str, Case] = {
         expect("in-order", maybe_a, "b", max_extra_calls=1),
         ["a", "b", "a", "b"],
         False,
+    ),
+    "in-order-extras-within": (
+        expect("in-order", "a", max_extra_calls=1),
+        ["a", "x"],
+        True,
     ),
     "in-order-extras-none-optional": (
         expect("in-order", "a", "b", max_extra_calls=1),
