@@ -57,7 +57,7 @@ def topics(secure: Any, table: tuple[TopicSpec, ...]) -> None:
         async with connect(secure.settings("pathgate-topics")) as cluster:
             return {one.outcome for one in await cluster.create(table)}
 
-    assert asyncio.run(create()) == {Creation.CREATED}
+    assert asyncio.run(create()) <= {Creation.CREATED, Creation.EXISTS}
 
 
 @asynccontextmanager
@@ -121,9 +121,7 @@ async def test_worker_lacks_nothing_that_it_looks_for(
         *(("pathgate-host", write, topic) for topic in SOURCES),
         *(("pathgate", read, topic) for topic in SOURCES),
         *(("pathgate", write, topic) for topic in OUTPUTS),
-        ("pathgate", write, "pathgate-control"),
         ("pathgate", read, "pathgate-control"),
-        ("pathgate", write, "pathgate-runs-changelog"),
         ("pathgate", read, "pathgate-runs-changelog"),
         ("pathgate-reader", read, "eval.suite-summary"),
         ("pathgate-reader", read, "eval.gate-alert"),

@@ -1,0 +1,225 @@
+"""The worker itself over TLS and SCRAM, with the shipped rights and no more."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from streams.topics import names_from
+from tests.broker.worker.process import WorkerProcess, until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.asyncio, pytest.mark.timeout(240)]
+
+ROOT = Path(__file__).parents[3]
+SAMPLE = ROOT / "streams" / "sample"
+PARTITIONS = 2
+
+
+def pathgate(*args: str, env: dict[str, str] | None = None) -> str:
+    """Runs a command to its end; what it wrote to standard output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "streams.cli", *args],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    return done.stdout
+
+
+def variables(secure: Any, user: str) -> dict[str, str]:
+    """Setting -> value, as a deployment would give them."""
+    return {
+        "bootstrap_servers": secure.client,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": user,
+        "sasl_password_file": str(secure.certs / f"{user}.password"),
+        "ssl_ca_file": str(secure.certs / "ca.crt"),
+        "partitions": str(PARTITIONS),
+        "replication_factor": "1",
+        "min_insync_replicas": "1",
+    }
+
+
+def as_env(settings: dict[str, str]) -> dict[str, str]:
+    return {f"PATHGATE_{name.upper()}": value for name, value in settings.items()}
+
+
+@pytest.fixture(scope="module")
+def topics(secure: Any) -> None:
+    """The topics, created by the command and the user that are meant for it."""
+    settings = variables(secure, "pathgate-topics")
+    pathgate("topics", "create", env=as_env(settings))
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, bytes]:
+    """Run -> its suite record, as the replay of the same events prints it."""
+    printed = pathgate(
+        *("replay", str(SAMPLE / "runs.ndjson"), "--suites", str(SAMPLE / "suites")),
+        *("--format", "json"),
+    )
+    lines = printed.splitlines()
+    return {json.loads(line)["runId"]: line.encode() for line in lines}
+
+
+def routed(secure: Any) -> Iterator[tuple[str, bytes, bytes]]:
+    """Topic, key and value of each event of the sample."""
+    names = names_from(secure.settings("pathgate-host"))
+    topic_of = {
+        "agent.tool-called": names.tool_called,
+        "eval.started": names.eval_started,
+        "eval.scored": names.eval_scored,
+        "eval.completed": names.eval_completed,
+    }
+    for line in (SAMPLE / "runs.ndjson").read_bytes().splitlines():
+        event = json.loads(line)
+        topic = topic_of.get(event["type"])
+        if topic is None and event["type"].startswith("run."):
+            topic = names.run_terminal
+        if topic is not None:
+            yield topic, event["runId"].encode(), line
+
+
+@asynccontextmanager
+async def running(secure: Any, home: Path) -> AsyncIterator[WorkerProcess]:
+    settings = variables(secure, "pathgate") | {
+        "suites_dir": str(SAMPLE / "suites"),
+        "data_dir": str(home / "data"),
+        "web_port": "0",
+    }
+    worker = WorkerProcess(settings, home / "worker.log")
+    try:
+        await worker.ready()
+        yield worker
+    finally:
+        if worker.is_running:
+            await worker.kill()
+
+
+async def publish(secure: Any) -> None:
+    """The host's part, with the host's rights, each event acknowledged in turn."""
+    producer = AIOKafkaProducer(**secure.aiokafka("pathgate-host"))
+    await producer.start()
+    try:
+        for topic, key, value in routed(secure):
+            await producer.send_and_wait(topic, value, key=key)
+    finally:
+        await producer.stop()
+
+
+async def published(secure: Any, runs: Iterable[str]) -> dict[str, bytes]:
+    """Run -> its newest suite record, read with the reader's rights."""
+    topic = names_from(secure.settings("pathgate-reader")).suite_summary
+    consumer = AIOKafkaConsumer(**secure.aiokafka("pathgate-reader"))
+    await consumer.start()
+    found: dict[str, bytes] = {}
+    try:
+        places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        while found.keys() < set(runs):
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                found |= {r.key.decode(): r.value for r in records}
+                found = {run: found[run] for run in runs if run in found}
+    finally:
+        await consumer.stop()
+    return found
+
+
+async def count_of_records(secure: Any) -> int:
+    """Suite records that were ever published."""
+    topic = names_from(secure.settings("pathgate-reader")).suite_summary
+    consumer = AIOKafkaConsumer(**secure.aiokafka("pathgate-reader"))
+    await consumer.start()
+    try:
+        places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+        return sum((await consumer.end_offsets(places)).values())
+    finally:
+        await consumer.stop()
+
+
+async def test_worker_grades_with_the_shipped_rights(
+    secure: Any, topics: None, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Each party with its own user and rights: the records are the replay's, byte for byte."""
+    del topics
+    async with running(secure, tmp_path) as worker:
+        await publish(secure)
+        found = await published(secure, expected)
+        assert await worker.stop() == 0
+    assert found == expected
+    refused = [line for line in worker.text().splitlines() if "uthoriz" in line]
+    assert refused == []
+
+
+async def test_worker_recovers_its_tables_with_the_shipped_rights(
+    secure: Any, topics: None, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Without its disk it reads the changelog back, and so publishes nothing twice."""
+    del topics
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    async with running(secure, tmp_path / "first") as worker:
+        await publish(secure)
+        await published(secure, expected)
+        assert await worker.stop() == 0
+    before = await count_of_records(secure)
+    async with running(secure, tmp_path / "second") as worker:
+        await publish(secure)
+        sent = len(list(routed(secure)))
+        async with asyncio.timeout(60):
+            # A worker on another process tells only when it is asked.
+            while await worker.metric("pathgate_events_received_total") < sent:  # noqa: ASYNC110 - as said above
+                await asyncio.sleep(0.1)
+        assert await worker.stop() == 0
+    assert await count_of_records(secure) == before
+
+
+async def test_worker_names_the_right_that_it_lacks(
+    secure: Any, tmp_path: Path
+) -> None:
+    """With another user's credentials it ends at once, and says what is missing."""
+    settings = variables(secure, "pathgate-host") | {"data_dir": str(tmp_path / "d")}
+    worker = WorkerProcess(settings, tmp_path / "worker.log")
+    await until(lambda: not worker.is_running, "the end of a worker without rights")
+    assert await worker.ended() != 0
+    assert (
+        "User:pathgate-host needs Describe on topic eval.suite-summary" in worker.text()
+    )
+
+
+async def test_password_is_never_logged(
+    secure: Any, topics: None, tmp_path: Path
+) -> None:
+    """Neither at the most talkative level nor in the settings that are printed."""
+    del topics
+    settings = variables(secure, "pathgate") | {
+        "data_dir": str(tmp_path / "data"),
+        "web_port": "0",
+        "log_level": "DEBUG",
+    }
+    worker = WorkerProcess(settings, tmp_path / "worker.log")
+    try:
+        await worker.ready()
+        await worker.stop()
+    finally:
+        if worker.is_running:
+            await worker.kill()
+    shown = pathgate("config", "show", env=as_env(settings))
+    password = secure.password("pathgate")
+    assert "worker_starting" in worker.text()
+    assert password not in worker.text()
+    assert "sasl_password" in shown
+    assert password not in shown
