@@ -1,13 +1,8 @@
 """Settings all tests share."""
 
 import os
-import sys
-from pathlib import Path
 
 from hypothesis import HealthCheck, settings
-
-# The bare `pytest` command does not look for `tests` beside the project's file.
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 # `ci` is derandomised: a red run is the change's. `deep` is for a long search.
 settings.register_profile(

@@ -323,13 +323,13 @@ def fold(
     lines: Iterable[bytes], context: Context, *, hold: bool = False
 ) -> tuple[RunState, list[Applied]]:
     """Folds the events of one run into a state."""
-    state: RunState | None = None
-    applied = []
-    for line in lines:
-        envelope, payload = decode_event(line)
-        if state is None:
-            state = RunState(envelope.run_id, hold=hold)
-        if payload is not None:
-            applied.append(state.apply(envelope, payload, context))
-    assert state is not None
-    return state, applied
+    every = list(lines)
+    state = RunState(decode_event(every[0])[0].run_id, hold=hold)
+    return state, [apply(state, line, context) for line in every]
+
+
+def apply(state: RunState, line: bytes, context: Context) -> Applied:
+    """Folds one event into the state of its run."""
+    envelope, payload = decode_event(line)
+    assert payload is not None
+    return state.apply(envelope, payload, context)

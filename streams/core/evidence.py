@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from decimal import Decimal
+from fractions import Fraction
 
 import msgspec
 
@@ -266,7 +267,15 @@ def precedence(fact: Fact) -> tuple[str, bytes]:
     """
     if isinstance(fact, Call):
         return fact.event_id, _encoder.encode((1, fact.tool, fact.node_id))
-    return fact.event_id, _encoder.encode(_undisputed(fact))
+    if isinstance(fact, Score):
+        # 0.5 and 0.50 are one number, and so one event.
+        numbers = (
+            str(Fraction(fact.score)),
+            str(fact.cost_usd and Fraction(fact.cost_usd)),
+        )
+        rest = msgspec.structs.replace(fact, score=Decimal(0), cost_usd=None)
+        return fact.event_id, _encoder.encode((2, numbers, rest))
+    return fact.event_id, _encoder.encode((3, _undisputed(fact), None))
 
 
 def same_event(one: Fact, other: Fact) -> bool:

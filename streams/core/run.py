@@ -294,13 +294,16 @@ class RunState:
                 wait to be sealed.
             context: As in ``apply``.
         """
-        for fact in facts:
-            existing = self.facts.get(fact.sequence)
-            if existing is None:
-                self._add(fact, context)
-            elif existing != fact:
-                self._again(existing, fact, context)
-        self._trim()
+        # The start first: what is kept of a call depends on its suite.
+        for fact in sorted(facts, key=lambda fact: not isinstance(fact, Started)):
+            known, suite = self.facts.get(fact.sequence), self.suite
+            kept = self._trimmed(fact) if isinstance(fact, Call) else fact
+            if known is None:
+                self._add(kept, context)
+            elif known != kept:
+                self._again(known, kept, context)
+            if self.suite is not suite:
+                self._trim()
 
     def calls_of(self, sequence: int, attribution: Attribution) -> list[Call]:
         """The calls of the trial that the score at ``sequence`` ends.
@@ -515,16 +518,21 @@ class RunState:
 
     def _trim(self) -> None:
         """Keeps of the calls' arguments what the suite needs, now it is known."""
-        suite, facts = self.suite, self.facts
-        if suite is None:
+        facts = self.facts
+        if self.suite is None:
             return
         for sequence, fact in facts.items():
             if isinstance(fact, Call):
-                need, named, _ = suite.args_kept(fact.tool)
-                trimmed = trim(fact, need, named)
+                trimmed = self._trimmed(fact)
                 if trimmed is not fact:
                     facts[sequence] = trimmed
                     self.rewritten = True
+
+    def _trimmed(self, call: Call) -> Call:
+        if self.suite is None:
+            return call
+        need, named, _ = self.suite.args_kept(call.tool)
+        return trim(call, need, named)
 
     def _replace(self, fact: Fact, context: Context) -> None:
         """Puts a fact in another's place and derives everything anew."""
