@@ -16,12 +16,8 @@ from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.consumer.fetcher import Fetcher, FetchResult, OffsetResetStrategy
-from aiokafka.errors import (
-    ConsumerStoppedError,
-    IllegalStateError,
-    NoOffsetForPartitionError,
-)
+from aiokafka.consumer.fetcher import Fetcher, FetchResult
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Transport
 from faust.types import TP
@@ -186,8 +182,6 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
 
         Raises:
             IllegalStateError: The assignment changed meanwhile.
-            NoOffsetForPartitionError: A source partition has no committed offset,
-                and the settings say not to make one up.
         """
         consumer = self._ensure_consumer()
         subscription = consumer._subscription.subscription
@@ -236,10 +230,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             return Placed(0, committed, position)
         if position is not None:
             fetcher.seek_to(aiokafka_tp, position)
-        elif fetcher._default_reset_strategy == OffsetResetStrategy.NONE:
-            raise NoOffsetForPartitionError(tp)
         else:
-            fetcher.request_offset_reset([aiokafka_tp], fetcher._default_reset_strategy)
+            # aiokafka is about to ask the broker where to begin.
             self._unplaced.add(tp)
         stamp = self._stamps[tp] = next(self._next_stamp)
         return Placed(stamp, committed, position)

@@ -172,6 +172,25 @@ async def test_a_flush_that_fails_commits_nothing_and_stops_the_worker(
         await until(lambda: len(worker.offsets(TP(topic, 0))) == 3, "the records")
     assert await committed(kafka.bootstrap, app.conf.id) == {}
     assert repr(app.crash_reason) == "RuntimeError('no state was written')"
+
+
+async def test_a_flush_that_fails_at_the_stop_leaves_nothing_running(
+    kafka: Kafka, make_topic: MakeTopic, unique_name: Name, tmp_path: Path
+) -> None:
+    """The thread ends, nothing is committed, and the worker counts as crashed."""
+    topic = await make_topic("ingest.unsafe")
+    await produce(kafka.bootstrap, topic, [b"x"] * 3)
+
+    async def flush() -> None:
+        raise RuntimeError("no state was written")
+
+    app = create_app(
+        kafka.bootstrap, unique_name("g"), tmp_path, broker_commit_interval=3600.0
+    )
+    async with Worker(app, [topic], before_commit=flush) as worker:
+        await worker.has_seen(TP(topic, 0), 3)
+    assert await committed(kafka.bootstrap, app.conf.id) == {}
+    assert app.crashed
     thread = worker.consumer._thread._thread
     assert thread is not None
     assert not thread.is_alive()

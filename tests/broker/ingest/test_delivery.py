@@ -189,6 +189,40 @@ async def test_a_seek_voids_what_is_out(
         assert worker.consumer.processed(tp) == 10
 
 
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+async def test_going_back_to_the_committed_offset_skips_nothing(
+    kafka: Kafka,
+    make_topic: MakeTopic,
+    unique_name: Name,
+    tmp_path: Path,
+    reset: str,
+) -> None:
+    """Also where none is committed, and where that would mean the log's end."""
+    topic = await make_topic("ingest.back")
+    tp = TP(topic, 0)
+    app = create_app(
+        kafka.bootstrap, unique_name("g"), tmp_path, consumer_auto_offset_reset=reset
+    )
+    async with Worker(app, [topic], acks=False, chunk_records=5) as worker:
+        await until(lambda: worker.consumer.processed(tp) == 0, "the position")
+        await produce(kafka.bootstrap, topic, [b"x"] * 10)
+        await worker.has_seen(tp, 10)
+        first = worker.seen[0]
+        await worker.consumer.perform_seek()
+        assert not worker.consumer.is_current(chunk_of(first))
+        assert first.ack() is False
+        await worker.has_seen(tp, 20)
+        assert [*range(10), *range(10)] == worker.offsets(tp)
+        # With an offset committed, from there.
+        after = worker.seen[len(worker.seen) // 2]
+        assert after.ack() is True
+        await worker.commits(tp, 5)
+        await worker.consumer.perform_seek()
+        assert worker.consumer.processed(tp) == 5
+        await worker.has_seen(tp, 25)
+        assert list(range(5, 10)) == worker.offsets(tp)[20:]
+
+
 async def test_nothing_is_logged_chunk_by_chunk(
     kafka: Kafka, make_topic: MakeTopic, unique_name: Name, tmp_path: Path
 ) -> None:

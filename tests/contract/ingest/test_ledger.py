@@ -48,6 +48,8 @@ def test_a_hole_at_the_head_holds_back_the_first_commit() -> None:
     ledger.add(head)
     ledger.add(tail)
     assert ledger.ack(chunk_of(tail)) is True
+    assert ledger.ack(chunk_of(tail)) is False
+    assert not ledger.holds(chunk_of(tail))
     assert (0, None) == (ledger.processed, ledger.committable)
     assert ledger.ack(chunk_of(head)) is True
     assert (52, 52) == (ledger.processed, ledger.committable)

@@ -260,7 +260,7 @@ PINS: Mapping[tuple[str, str], tuple[str, str]] = {
     ),
     (FETCHER, "Fetcher.__init__"): (
         "bf21ecb7e0f2",
-        "_records, _isolation_level, _default_reset_strategy",
+        "_records and _isolation_level",
     ),
     (FETCHER, "Fetcher.close"): (
         "1cd24bc1c442",
@@ -282,6 +282,10 @@ PINS: Mapping[tuple[str, str], tuple[str, str]] = {
         "be4348896b9b",
         "other topics; an empty set means all; what _sweep stands in for",
     ),
+    (FETCHER, "Fetcher._update_fetch_positions"): (
+        "d7774d8241dc",
+        "finds where to begin in a partition without a committed offset",
+    ),
     (FETCHER, "Fetcher.end_offsets"): (
         "d03333ff4f87",
         "one request for each broker, tried again until the time is up",
@@ -293,10 +297,6 @@ PINS: Mapping[tuple[str, str], tuple[str, str]] = {
     (FETCHER, "Fetcher._proc_offset_request"): (
         "40c09472da94",
         "asks with the isolation level",
-    ),
-    (FETCHER, "Fetcher.request_offset_reset"): (
-        "e5bd8ba88386",
-        "forgets the position and what was fetched",
     ),
     (FETCHER, "Fetcher.seek_to"): (
         "f0ba6aba6c22",
