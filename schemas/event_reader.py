@@ -5,16 +5,17 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from schemas.errors import DecodeCode, DecodeError
 from schemas.events import (
     ABSENT,
     MAX_COST_USD,
     MAX_EVENT_BYTES,
+    MAX_RUN_ID_LENGTH,
     Envelope,
     EvalCompleted,
     EvalScored,
@@ -313,3 +314,31 @@ def is_v2_grammar(envelope: Envelope) -> bool:
     return _EVENT_ID.fullmatch(envelope.event_id) is not None and _labels_conform(
         envelope.run_id, envelope.type, envelope.node_id
     )
+
+
+class _Address(msgspec.Struct, rename="camel"):
+    run_id: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_ID_LENGTH)]
+    type: str = ""
+
+
+_read_address = msgspec.json.Decoder(_Address).decode
+
+
+def run_of_rejected(data: bytes) -> str | None:
+    """The run that an event which cannot be read belongs to, if it says so.
+
+    Evidence of that run is missing, so its gate has to close.
+
+    Args:
+        data: What ``decode_event`` refused; of any size.
+
+    Returns:
+        Its ``runId``; None where the bytes name none, or are of a type that
+        is not read.
+    """
+    try:
+        address = _read_address(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    known = not address.type or address.type in _CALL_TYPES or address.type in _READERS
+    return address.run_id if known else None

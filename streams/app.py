@@ -168,8 +168,7 @@ class Worker:
             partitions = self._active_partitions()
             await self.hub.assign(partitions)
             shards = {p: one.shard for p, one in self.hub.assigned.items()}
-            if len(self.names.sources) > 1:
-                self.late_starts.assign(shards, self.fail)
+            self.late_starts.assign(shards, self.fail)
 
         self.app.on_partitions_revoked.connect(on_revoked, weak=False)
         self.app.on_rebalance_complete.connect(on_ready, weak=False)

@@ -14,7 +14,7 @@ import structlog
 from aiokafka import ConsumerRecord
 from faust.types import TP
 
-from schemas.codec import decode_event
+from schemas.codec import decode_event, run_of_rejected
 from schemas.errors import DecodeError
 from streams.agents.entry import Entry
 from streams.agents.shard import Shard
@@ -143,6 +143,9 @@ class Rebuilder:
         try:
             envelope, payload = decode_event(value or b"")
         except DecodeError:
+            state = fresh.get(run_of_rejected(value or b"") or "")
+            if state is not None:
+                state.unreadable = True
             return
         state = fresh.get(envelope.run_id)
         if state is not None and payload is not None:
@@ -165,6 +168,7 @@ class Rebuilder:
         state.misrouted = old.misrouted
         # The calls that were dropped had been read, so they stood in the topics.
         state.calls_dropped = False
+        state.unreadable |= old.unreadable
         state.idle = old.idle
         state.rewritten = True
         state.unsealed -= old.facts.keys() - old.unsealed

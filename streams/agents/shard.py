@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from schemas.codec import decode_event, is_v2_grammar
+from schemas.codec import decode_event, is_v2_grammar, run_of_rejected
 from schemas.errors import DecodeError
 from schemas.events import (
     Envelope,
@@ -145,7 +145,7 @@ class Shard:
         self.runs: dict[str, Entry] = {}
         # Runs first seen since the partition was assigned; None once it is known
         # which runs' calls had been dropped before.
-        self._opened: set[str] | None = set() if options.hold else None
+        self._opened: set[str] | None = set()
         self._unknown: dict[str, list[tuple[Envelope, Payload]]] = {}
         self._strangers: dict[str, None] = {}
 
@@ -172,6 +172,7 @@ class Shard:
                 envelope, payload = decode_event(record.value or b"")
             except DecodeError as error:
                 self.rejected.append((topic, record, error))
+                self._lose(record.value or b"")
                 continue
             if payload is None:
                 continue
@@ -287,6 +288,19 @@ class Shard:
             return
         for run_id in [r for r, e in self.runs.items() if e.is_clean][:surplus]:
             del self.runs[run_id]
+
+    def _lose(self, data: bytes) -> None:
+        """Closes the run whose event cannot be read, if it can be told."""
+        run_id = run_of_rejected(data)
+        if run_id is None:
+            return
+        entry = self.find(run_id)
+        if entry is not None:
+            entry.state.unreadable = True
+            self.touch(entry)
+        elif self.options.belongs(run_id, self.partition):
+            # A start that comes later finds that evidence was lost.
+            self.dropped.add(run_id)
 
     def _load(self, run_id: str, data: bytes) -> Entry:
         entry = load_entry(

@@ -37,6 +37,7 @@ class RowFlag(IntFlag):
     CALLS_DROPPED = 4
     MISROUTED = 8
     IDLE = 16
+    UNREADABLE = 32
 
 
 class Published(msgspec.Struct, array_like=True, gc=False):
@@ -180,6 +181,7 @@ def flags_of(state: RunState) -> int:
         | (RowFlag.CALLS_DROPPED if state.calls_dropped else 0)
         | (RowFlag.MISROUTED if state.misrouted else 0)
         | (RowFlag.IDLE if state.idle else 0)
+        | (RowFlag.UNREADABLE if state.unreadable else 0)
     )
 
 
@@ -212,6 +214,7 @@ def restore_state(
     state.calls_dropped = RowFlag.CALLS_DROPPED in flags
     state.misrouted = RowFlag.MISROUTED in flags
     state.idle = RowFlag.IDLE in flags
+    state.unreadable = RowFlag.UNREADABLE in flags
     state.unsealed = {s for s in row.unsealed if s in state.facts}
     state.latest_at = row.latest_at
     return state

@@ -111,6 +111,7 @@ class RunState:
         overflow: Calls were left out, the last by ``sequence``: more than
             ``RUN_CALLS_FACTOR`` times ``max_calls_per_trial``.
         calls_dropped: Calls were dropped as those of an ordinary run.
+        unreadable: An event of the run could not be read.
         misrouted: Events of the run were on a partition that is not its own.
         idle: The run was closed because nothing more came.
         started: First ``eval.started`` by sequence.
@@ -145,6 +146,7 @@ class RunState:
         "scores",
         "started",
         "suite",
+        "unreadable",
         "unsealed",
     )
 
@@ -162,6 +164,7 @@ class RunState:
         self.conflict = False
         self.overflow = False
         self.calls_dropped = False
+        self.unreadable = False
         self.misrouted = False
         self.idle = False
         self.started: Started | None = None

@@ -188,7 +188,7 @@ def path_reasons(
         state.call_count > most and any(trial.calls > most for trial in trials)
     ):
         reasons.append(Reason(code=RunReason.TRAJECTORY_OVERFLOW.value, limit=most))
-    if state.calls_dropped:
+    if state.calls_dropped or state.unreadable:
         reasons.append(Reason(code=RunReason.CALLS_DROPPED.value))
     if state.misrouted:
         reasons.append(Reason(code=RunReason.MISROUTED_EVENTS.value))

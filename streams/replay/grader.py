@@ -5,7 +5,7 @@ from itertools import islice
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from schemas.codec import decode_event, encode
+from schemas.codec import decode_event, encode, run_of_rejected
 from schemas.errors import DecodeCode, DecodeError
 from schemas.events import MAX_EVENT_BYTES
 from streams.core.context import Context
@@ -127,6 +127,7 @@ class FileGrader:
             except DecodeError as error:
                 self.rejected += 1
                 self._reject(source, number, error)
+                self._lose(data)
                 continue
             if state.completed is not None or state.ended is not None:
                 self._cooling[envelope.run_id] = None
@@ -137,6 +138,13 @@ class FileGrader:
         self.conflicts += counts[Applied.CONFLICT]
         self.overflowed += counts[Applied.OVERFLOW]
         self._retire_cooled(0 if self._emit is not None else COOLING_RUNS)
+
+    def _lose(self, data: bytes | None) -> None:
+        """Closes the run whose event cannot be read, if it can be told."""
+        run_id = None if data is None else run_of_rejected(data)
+        if run_id is not None:
+            state = self._runs.get(run_id) or self._open(run_id)
+            state.unreadable = True
 
     def finish(self) -> Iterator[GradedRun]:
         """Ends the input: what is open is graded as abandoned.
