@@ -38,6 +38,11 @@ class Barrier(Generic[Waiting]):
         """How many cuts have not been passed."""
         return len(self._cuts)
 
+    @property
+    def waiting(self) -> list[Waiting]:
+        """What waits at the cuts, oldest first."""
+        return [cut.waiting for cut in self._cuts]
+
     def add(self, ends: Mapping[TP, int], waiting: Waiting) -> None:
         """Takes a cut.
 

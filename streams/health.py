@@ -6,7 +6,7 @@ from typing import Any
 
 from streams.app import Worker
 from streams.topics import TABLE_NAME
-from streams.web import Facts
+from streams.web import Facts, readiness
 
 LOOK_INTERVAL_S = 1.0
 
@@ -24,10 +24,13 @@ class Observed:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self.draining = False
-        self._tick_s = time.monotonic()
-        self._progress_s = time.monotonic()
+        now_s = time.monotonic()
+        self._tick_s = now_s
+        self._progress_s = now_s
+        self._connected_s = now_s
         self._processed = -1
         self._rebalancing_since_s: float | None = None
+        worker.metrics.progressed(worker.clock.now_s())
 
     async def watch(self) -> None:
         """Looks at the worker every second, until cancelled."""
@@ -41,44 +44,38 @@ class Observed:
         """What is observed now."""
         app = self._worker.app
         now_s = time.monotonic()
-        started = bool(self._worker.hub.assigned)
         since_s = self._rebalancing_since_s
+        lost_s = now_s - self._connected_s
         return Facts(
-            started=started or app.tables.actives_ready,
+            started=bool(self._worker.hub.assigned) or app.tables.actives_ready,
             recovery_remaining=self._recovery(),
             rebalancing_for_s=None if since_s is None else now_s - since_s,
+            broker_lost_for_s=lost_s if lost_s > 2 * LOOK_INTERVAL_S else None,
             crashed=("stream-processors",) if app.crashed else (),
             loop_age_s=now_s - self._tick_s,
             last_progress_age_s=now_s - self._progress_s,
-            lag_records=sum(self._lag().values()),
+            lag_records=self._lag(),
             draining=self.draining,
         )
 
     def refresh_gauges(self) -> None:
         """Brings the gauges up to date; called at each scrape."""
         worker = self._worker
-        by_topic: dict[str, int] = dict.fromkeys(worker.names.sources, 0)
-        lag = self._lag()
-        for topic in by_topic:
-            by_topic[topic] = lag.get(topic, 0)
-        for topic, records in by_topic.items():
-            worker.metrics.set_lag(topic, records, self._age_s() if records else 0.0)
+        now_s = worker.clock.now_s()
+        for topic in worker.names.sources:
+            records, last_ms = worker.hub.lag_of(topic) if self._has_consumer else (0, None)
+            age_s = 0.0 if last_ms is None else now_s - last_ms / 1000
+            worker.metrics.set_lag(topic, records, age_s)
         runs = trials = rows = 0
         for one in worker.hub.assigned.values():
             rows += one.sweeper.row_count
             for entry in one.shard.runs.values():
-                if not entry.closed:
-                    runs += 1
-                    trials += len(entry.state.unsealed)
-        worker.metrics.set_open(runs, trials)
+                runs += not entry.closed
+                trials += len(entry.state.unsealed)
+        worker.metrics.set_open(runs, trials, worker.hub.oldest_unsealed_s())
         worker.metrics.set_table_rows(TABLE_NAME, rows)
-        remaining = sum(self._recovery().values())
-        worker.metrics.set_recovery_remaining(TABLE_NAME, remaining)
-        ready = bool(worker.hub.assigned) and not self.draining
-        worker.metrics.set_ready(ready=ready)
-
-    def _age_s(self) -> float:
-        return time.monotonic() - self._progress_s
+        worker.metrics.set_recovery_remaining(TABLE_NAME, sum(self._recovery().values()))
+        worker.metrics.set_ready(ready=readiness(self.facts()).ok)
 
     def _look(self, now_s: float) -> None:
         app = self._worker.app
@@ -86,9 +83,25 @@ class Observed:
             self._rebalancing_since_s = self._rebalancing_since_s or now_s
         else:
             self._rebalancing_since_s = None
+        if self._is_connected():
+            self._connected_s = now_s
         processed = self._worker.hub.processed_count
-        if processed != self._processed or not sum(self._lag().values()):
+        held_up = app.rebalancing or not self._worker.hub.assigned
+        if held_up or processed != self._processed or not self._lag():
             self._processed, self._progress_s = processed, now_s
+
+    @property
+    def _has_consumer(self) -> bool:
+        return self._worker.app._consumer is not None  # noqa: SLF001  # the public name makes one
+
+    def _is_connected(self) -> bool:
+        """Whether any broker connection of the consumer is open."""
+        if not self._has_consumer:
+            return True
+        thread: Any = self._worker.consumer._thread  # noqa: SLF001  # aiokafka tells its connections nowhere else
+        client = getattr(getattr(thread, "_consumer", None), "_client", None)
+        connections = getattr(client, "_conns", {})
+        return client is None or any(c.connected() for c in connections.values())
 
     def _recovery(self) -> dict[str, int]:
         tables: Any = self._worker.app.tables
@@ -97,10 +110,7 @@ class Observed:
         left: int = tables.recovery.active_remaining_total()
         return {TABLE_NAME: left} if left else {}
 
-    def _lag(self) -> dict[str, int]:
-        lag: dict[str, int] = {}
-        if self._worker.app._consumer is None:  # noqa: SLF001  # the public name makes one
-            return lag
-        for tp, records in self._worker.consumer.committed_lag().items():
-            lag[tp.topic] = lag.get(tp.topic, 0) + records
-        return lag
+    def _lag(self) -> int:
+        if not self._has_consumer:
+            return 0
+        return sum(self._worker.hub.lag_of(t)[0] for t in self._worker.names.sources)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -180,8 +181,9 @@ class _Service:
         crashed = asyncio.create_task(_crash_of(app))
         told = asyncio.create_task(self._told_to_stop.wait())
         try:
+            waited: set[asyncio.Future[Any]] = {crashed, told, self._failed}
             await asyncio.wait(
-                {crashed, told, self._failed}, return_when=asyncio.FIRST_COMPLETED
+                waited, return_when=asyncio.FIRST_COMPLETED
             )
             if crashed.done() and not told.done():
                 self._fail(crashed.result())

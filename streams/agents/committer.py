@@ -24,9 +24,10 @@ from streams.agents.entry import Entry
 from streams.agents.records import SUITE_KEY, Evaluation, Recorder, accept
 from streams.agents.shard import Acknowledgeable, Shard, TooLate, Unknown, Unsealed
 from streams.clock import Clock
+from streams.core.rows import Published
 from streams.deadletter import dead_letter
-from streams.metrics import Metrics, RunFigures
-from streams.publish import Outgoing, Publisher
+from streams.metrics import Metrics, RunFigures, Target
+from streams.publish import Outgoing, Publisher, PublishError
 from streams.settings import Settings
 from streams.topics import TopicNames
 
@@ -153,19 +154,26 @@ class Committer:
             evaluation = await self._evaluate(entry)
             evaluations.append(evaluation)
             outgoing += evaluation.outgoing
-        await self._publisher.send(outgoing)
+        await self._send(Target.OUTPUT, self._publisher.send(outgoing))
         rows = self._take_removals()
         now_s = self._clock.now_s()
         for evaluation in evaluations:
             accept(evaluation)
             self._count(evaluation, now_s)
             rows.update(evaluation.entry.rows(now_s))
-        await shard.rows.write(rows, self._publisher)
+        await self._send(Target.CHANGELOG, shard.rows.write(rows, self._publisher))
         for event in ready:
             event.ack()
         shard.evict()
         if ready or dirty:
             self._metrics.progressed(now_s)
+
+    async def _send(self, target: Target, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except PublishError:
+            self._metrics.produce_failed(target)
+            raise
 
     async def _evaluate(self, entry: Entry) -> Evaluation:
         started = entry.state.started
@@ -272,7 +280,7 @@ class Committer:
             if isinstance(record, TaskRecord):
                 self._count_task(record, is_first=change.before is None)
                 continue
-            self._count_run(record, is_first=change.before is None)
+            self._count_run(record, change.before)
             if change.key == SUITE_KEY and change.before is None:
                 scored_at_s = evaluation.entry.scored_at_s
                 if scored_at_s:
@@ -291,12 +299,12 @@ class Committer:
             for code in {reason.code for reason in trial.reasons}:
                 self._metrics.trials_gated(TrialReason(code))
 
-    def _count_run(self, record: SuiteRecord, *, is_first: bool) -> None:
+    def _count_run(self, record: SuiteRecord, before: Published | None) -> None:
         figures = RunFigures.from_record(record)
-        if is_first:
+        if before is None:
             self._metrics.run_finished(figures)
             if record.host:
                 for disagreement in record.host.disagreements:
                     self._metrics.host_disagreements(disagreement.kind)
         else:
-            self._metrics.run_revised(figures, changed_before=False)
+            self._metrics.run_revised(figures, changed_before=before.changed)

@@ -109,6 +109,35 @@ class Hub:
         """Partition -> what works on it."""
         return self._assigned
 
+    def lag_of(self, topic: str) -> tuple[int, int | None]:
+        """How far behind the reading of a topic is.
+
+        Returns:
+            Records not looked at, as far as fetches told, and the time of the
+            last one that was, in milliseconds since the epoch; None if nothing
+            is left or nothing was read yet.
+        """
+        consumer = self._consumer()
+        records, oldest_ms = 0, None
+        for partition in self._assigned:
+            tp = TP(topic, partition)
+            taken = self._taken.get(tp)
+            left = consumer.left(tp, None if taken is None else taken.next_offset)
+            records += left
+            if left and taken is not None:
+                oldest_ms = min(oldest_ms or taken.timestamp_ms, taken.timestamp_ms)
+        return records, oldest_ms
+
+    def oldest_unsealed_s(self) -> float | None:
+        """When the score that waits longest for its seal was read; None if none."""
+        waiting = [
+            unsealed[0].seen_at_s
+            for one in self._assigned.values()
+            for unsealed in (*one.seals.waiting, one.shard.unsealed)
+            if unsealed
+        ]
+        return min(waiting, default=None)
+
     # -- assignment
 
     async def assign(self, partitions: Iterable[int]) -> None:
@@ -246,7 +275,7 @@ class Hub:
         for partition in self._assigned:
             tp = TP(topic, partition)
             taken = self._taken.get(tp)
-            if (taken is None or taken.timestamp_ms < first_ms) and consumer.has_more(
+            if (taken is None or taken.timestamp_ms < first_ms) and consumer.left(
                 tp, None if taken is None else taken.next_offset
             ):
                 return True

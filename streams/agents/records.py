@@ -52,6 +52,11 @@ class Change(msgspec.Struct):
             return record.task.passed
         return record.summary.passed
 
+    @property
+    def changed(self) -> bool:
+        """Whether RFC 0244 would have passed it and the gate did not."""
+        return self.record.legacy_passed and not self.passed
+
 
 class Evaluation(msgspec.Struct):
     """What a run's change leads to.
@@ -233,7 +238,7 @@ def accept(evaluation: Evaluation) -> None:
     entry = evaluation.entry
     for change in evaluation.changes:
         entry.published[change.key] = Published(
-            change.revision, change.digest, change.passed
+            change.revision, change.digest, change.passed, change.changed
         )
     if evaluation.closes:
         entry.closed = True

@@ -47,11 +47,13 @@ class Published(msgspec.Struct, array_like=True, gc=False):
         revision: 1, 2, ...
         digest: First 8 bytes of the SHA-256 of the value.
         passed: The verdict it held.
+        changed: Whether RFC 0244 would have passed it and the gate did not.
     """
 
     revision: int
     digest: bytes
     passed: bool = False
+    changed: bool = False
 
 
 class RowHead(msgspec.Struct, array_like=True):
