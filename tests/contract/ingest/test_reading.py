@@ -385,3 +385,40 @@ async def test_a_commit_is_dropped_where_a_rebalance_came_in_between(
     consumer._ledgers[A0] = Ledger(2, 0, None)
     # There is no broker: a commit that was not dropped would fail.
     assert await consumer._commit_offsets(drawn_up) is False
+
+
+@pytest.mark.asyncio
+async def test_reached_follows_the_agent_and_then_the_log(
+    consumer: ingest.BatchConsumer,
+) -> None:
+    """What waits in the queue is not reached; past the last chunk, markers are."""
+    consumer._ledgers[A0] = Ledger(1, 10, 10)
+    assert consumer.resumed_at(A0) == 10
+    assert consumer.reached(A0, None) == 10
+    consumer._thread.taken += [part(A0, 10, 12), part(A0, 12, 14)]
+    consumer._thread.taken.append(Taken(A0, 1, 14, [], 15))
+    consumer._hand_out_taken()
+    assert consumer.reached(A0, None) == 10
+    assert consumer.reached(A0, 12) == 12
+    # The last chunk was looked at, and offset 14 is a marker.
+    assert consumer.reached(A0, 14) == 15
+    assert consumer.processed(A0) == 10
+    assert consumer.reached(TP("elsewhere", 0), None) is None
+    assert consumer.resumed_at(TP("elsewhere", 0)) is None
+
+
+@pytest.mark.asyncio
+async def test_what_is_left_ends_with_the_last_fetch(
+    consumer: ingest.BatchConsumer, thread: BatchConsumerThread
+) -> None:
+    """The end is what the last fetch told; without one, nothing is known."""
+    assert consumer.left(A0, None) == 0
+    fetcher = Fetcher([A0])
+    thread._consumer = cast(Any, fetcher)
+    cast(Any, fetcher)._subscription = fetcher._subscriptions
+    state = fetcher._subscriptions.subscription.assignment.state_value
+    state(TopicPartition(*A0)).lso = 4
+    consumer._thread.taken += [part(A0, 0, 2), part(A0, 2, 4)]
+    consumer._hand_out_taken()
+    assert [4, 2, 0] == [consumer.left(A0, at) for at in (None, 2, 4)]
+    assert consumer.committed_lag() == {A0: 4}
