@@ -277,7 +277,7 @@ class LateStarts:
     async def _fill(self, shards: Mapping[int, Shard]) -> None:
         window_s = self._settings.late_start_window_s
         at_ms = int((self._clock.now_s() - window_s) * 1000)
-        resumed = await self._resumed(shards); await asyncio.sleep(2)  # XXX
+        resumed = await self._resumed(shards)
         places = list(resumed)
         async with open_reader(self._settings) as reader:
             firsts = await reader.since(places, at_ms)
