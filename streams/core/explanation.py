@@ -156,7 +156,7 @@ class _Trial:
             call=call,
             expected=rule.name,
             observed=self.calls[call].tool,
-            key=None if lacks else rule.find_difference(self.calls[call]),
+            key=rule.find_difference(self.calls[call]),
         )
 
     def explain_steps(self, steps: Sequence[int]) -> Iterator[Reason]:
