@@ -1,6 +1,7 @@
 """Runs a worker from start to drain: checks, services, signals."""
 
 import asyncio
+import gc
 import signal
 import time
 from collections.abc import Awaitable
@@ -28,6 +29,7 @@ from streams.web import WebServer, create_web
 logger = structlog.get_logger()
 
 DRAIN_LIMIT_S = 20.0
+GC_ALLOCATIONS = 50_000
 STOP_LIMIT_S = 30.0
 SUITES_LIMIT_S = 30.0
 
@@ -56,6 +58,10 @@ async def serve(settings: Settings) -> int:
         app_id=settings.app_id,
         partitions=settings.partitions,
     )
+    # Most objects live as long as their run: the collector's defaults would walk
+    # all cached runs every few thousand allocations, a quarter of the time spent.
+    gc.freeze()
+    gc.set_threshold(GC_ALLOCATIONS, 20, 50)
     with DataDir(Path(settings.data_dir), mark):
         return await _Service(settings, suites, new_registry()).run()
 

@@ -205,6 +205,7 @@ class Recorder:
             value=value,
             time=entry.state.latest_at,
             revision=revision,
+            digest=digest,
         )
         evaluation.outgoing.append(
             Outgoing(topic, partition, text.encode(), value, headers)
