@@ -127,6 +127,7 @@ def read_all(
         InputError: A log cannot be opened, or not read to its end.
     """
     read_bytes = 0
+    is_watched = terminal.shows_progress
     with show_progress(terminal, files) as advance:
         for file in files:
             try:
@@ -135,10 +136,11 @@ def read_all(
                         stream, file, follow=follow, idle=terminal.flush
                     ):
                         grader.add(file, lines)
-                        read_bytes += sum(
-                            len(line.data) + 1 for line in lines if line.data
-                        )
-                        advance(read_bytes, grader.events)
+                        if is_watched:
+                            read_bytes += sum(
+                                len(line.data or b"") + 1 for line in lines
+                            )
+                            advance(read_bytes, grader.events)
             except ReadError as error:
                 raise InputError(str(error)) from error
 

@@ -27,7 +27,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
 from streams.errors import AccessDeniedError, BrokerUnavailableError, PathgateError
-from streams.kafka.security import client_options
+from streams.kafka.security import client_options, principal_of
 from streams.settings import Settings
 from streams.topics import Described, Role, TopicSpec
 
@@ -354,9 +354,8 @@ async def connect(settings: Settings) -> AsyncIterator[Cluster]:
     except (KafkaError, OSError) as error:
         await client.close()
         raise await diagnose(options) from error
-    user = settings.sasl_username
     try:
-        yield Cluster(client, f"User:{user}" if user else "this client")
+        yield Cluster(client, principal_of(settings))
     finally:
         await client.close()
 

@@ -1,9 +1,10 @@
 """Reads a compacted topic as what it is: the newest value of each key."""
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from streams.errors import BrokerUnavailableError
+from streams.errors import AccessDeniedError, BrokerUnavailableError
 from streams.kafka.reader import open_reader
+from streams.kafka.security import principal_of
 from streams.settings import Settings
 
 
@@ -20,6 +21,7 @@ async def read_newest(settings: Settings, topic: str) -> dict[bytes, bytes]:
 
     Raises:
         BrokerUnavailableError: No broker answers, or not to the end.
+        AccessDeniedError: The topic may not be read.
     """
     newest: dict[bytes, bytes | None] = {}
     try:
@@ -28,6 +30,10 @@ async def read_newest(settings: Settings, topic: str) -> dict[bytes, bytes]:
             spans = await reader.span((topic, number) for number in partitions)
             async for records in reader.read(spans):
                 newest |= {r.key: r.value for r in records if r.key is not None}
+    except TopicAuthorizationFailedError as error:
+        raise AccessDeniedError(
+            f"{principal_of(settings)} needs Read on topic {topic}"
+        ) from error
     except (KafkaError, OSError) as error:
         raise BrokerUnavailableError(
             f"{settings.bootstrap_servers}: {topic} was not read to its end:"

@@ -42,6 +42,12 @@ def _unusable(setting: str, file: str, error: OSError) -> SettingsError:
     return SettingsError((f"{setting}: {file}: cannot be used: {why}",))
 
 
+def principal_of(settings: Settings) -> str:
+    """Who the brokers take the client for, as far as its settings say."""
+    user = settings.sasl_username
+    return f"User:{user}" if user else "this client"
+
+
 def client_options(settings: Settings) -> dict[str, Any]:
     """What every aiokafka client takes: servers, name, security.
 

@@ -199,6 +199,27 @@ def test_suites_are_published_once(commands: Commands, tmp_path: Path) -> None:
     assert asyncio.run(end_offsets(commands.settings()))[topic] == 2
 
 
+def test_publisher_needs_three_rights(commands: Commands, tmp_path: Path) -> None:
+    """Describe, Read and Write on the suite topic; each is asked for by name."""
+    commands.run("topics", "create")
+    topic = f"{commands.flags['topic_prefix']}eval.suite-definition"
+    suites = write_suites(tmp_path)
+    publish = ("suites", "publish", str(suites))
+    # An empty topic need not be read.
+    commands.run(*publish)
+    file = suites / "refunds.json"
+    file.write_text(file.read_text().replace('"1.0.0"', '"1.0.1"'))
+    for right in ("Describe", "Read", "Write"):
+        missing = f"pathgate: User:{USER} needs {right} on topic {topic}\n"
+        assert commands.as_user(*publish) == (78, "", missing)
+        commands.allow("--operation", right, "--topic", topic)
+        deadline_s = time.monotonic() + 20
+        while commands.as_user(*publish).err == missing:
+            assert time.monotonic() < deadline_s
+    ended = commands.as_user(*publish)
+    assert ended == (0, "acme.evals.refunds@1.0.1  published already\n", "")
+
+
 # ---------------------------------------------------------------------- doctor
 
 
