@@ -151,7 +151,10 @@ class Committer:
                 sealed = entry.state.seal_gapless(self._settings.attribution)
                 self._metrics.trials_sealed(sealed)
                 shard.wait_for_seals(entry, now_s)
-            evaluation = await self._evaluate(entry)
+            if shard.may_lack_calls(entry.state.run_id):
+                evaluation = Evaluation(entry)
+            else:
+                evaluation = await self._evaluate(entry)
             evaluations.append(evaluation)
             outgoing += evaluation.outgoing
         await self._send(Target.OUTPUT, self._publisher.send(outgoing))
@@ -160,7 +163,9 @@ class Committer:
         for evaluation in evaluations:
             accept(evaluation)
             self._count(evaluation, now_s)
-            rows.update(evaluation.entry.rows(now_s))
+            entry = evaluation.entry
+            lacks_calls = shard.may_lack_calls(entry.state.run_id)
+            rows.update(entry.rows(now_s, lacks_calls=lacks_calls))
         await self._send(Target.CHANGELOG, shard.rows.write(rows, self._publisher))
         for event in ready:
             event.ack()

@@ -6,6 +6,7 @@ from streams.core.rows import (
     BLOCK_FACTS,
     ROW_VERSION,
     Published,
+    RowFlag,
     RowStatus,
     RunRow,
     decode_block,
@@ -64,11 +65,15 @@ class Entry:
         self.waiting: set[int] = set()
         self.is_clean = False
 
-    def rows(self, now_s: float) -> dict[bytes, bytes | None]:
+    def rows(
+        self, now_s: float, *, lacks_calls: bool = False
+    ) -> dict[bytes, bytes | None]:
         """The rows to write: the run's own, and blocks that filled up.
 
         Args:
             now_s: Seconds since the epoch.
+            lacks_calls: Whether calls may be missing; a worker that reads such a
+                row has the run rebuilt.
         """
         run_id = self.state.run_id
         rows: dict[bytes, bytes | None] = {}
@@ -92,8 +97,10 @@ class Entry:
                 self.graded,
                 bool(self.state.unsealed)
                 or self.whole_at_s is not None
-                or self.state.calls_dropped,
-                flags=flags_of(self.state),
+                or self.state.calls_dropped
+                or lacks_calls,
+                flags=flags_of(self.state)
+                | (RowFlag.CALLS_DROPPED if lacks_calls else 0),
                 latest_at=self.state.latest_at,
                 blocks=self.blocks,
                 unsealed=sorted(self.state.unsealed),

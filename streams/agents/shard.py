@@ -274,7 +274,15 @@ class Shard:
 
     def remembers_all(self) -> None:
         """Notes that every run whose calls were dropped before is remembered."""
-        self._opened = None
+        opened, self._opened = self._opened, None
+        for run_id in opened or ():
+            entry = self.find(run_id)
+            if entry is not None:
+                self.touch(entry)
+
+    def may_lack_calls(self, run_id: str) -> bool:
+        """Whether it is not known yet if calls of a run were dropped before."""
+        return self._opened is not None and run_id in self._opened
 
     def touch(self, entry: Entry) -> None:
         """Has the committer look at the run."""
