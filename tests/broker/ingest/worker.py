@@ -27,7 +27,7 @@ async def until(true: Callable[[], bool], what: str) -> None:
     """Waits for a condition that other tasks bring about."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not true():  # noqa: ASYNC110 - libraries' state has no event
+            while not true():
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"waited {PATIENCE_S:.0f} s in vain: {what}") from None
@@ -166,7 +166,7 @@ class Worker:
 async def commits(bootstrap: str, group: str, tp: TP, offset: int) -> None:
     """Waits until the group's committed offset is ``offset``."""
     async with asyncio.timeout(PATIENCE_S):
-        while (await committed(bootstrap, group)).get(tp) != offset:  # noqa: ASYNC110 - the broker sets no event
+        while (await committed(bootstrap, group)).get(tp) != offset:
             await asyncio.sleep(0.05)
 
 
