@@ -1,0 +1,120 @@
+"""Topics, and events in them before anybody reads."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from streams.kafka import connect
+from streams.publish import Outgoing, Publisher
+from streams.settings import Settings
+from streams.topics import Role, partition_for, table_from
+from tests.benchmarks.contestant_pathgate import settings_of
+from tests.benchmarks.job import Job
+from tests.benchmarks.workload import Event
+
+KINDS = (
+    "tool_called",
+    "eval_started",
+    "eval_scored",
+    "eval_completed",
+    "run_terminal",
+)
+BATCH_EVENTS = 10_000
+
+
+def sources_of(name: str) -> dict[str, str]:
+    """Field of ``TopicNames`` -> topic, of a workload with this name."""
+    return {kind: f"{name}.{kind.replace('_', '-')}" for kind in KINDS}
+
+
+async def create_topics(job: Job) -> None:
+    """Creates every topic of a job that is not there yet.
+
+    What is published is stamped with the time of its appending, so that the
+    broker's clock says when a record was there.
+    """
+    settings = settings_of(job)
+    specs = [
+        msgspec.structs.replace(
+            spec, configs=spec.configs | {"message.timestamp.type": "LogAppendTime"}
+        )
+        if spec.role is Role.OUTPUT
+        else spec
+        for spec in table_from(settings)
+    ]
+    async with connect(settings) as cluster:
+        for made in await cluster.create(specs):
+            if made.outcome == "refused":
+                raise RuntimeError(f"{made.topic}: {made.detail}")
+
+
+@asynccontextmanager
+async def open_publisher(bootstrap: str) -> AsyncIterator[Publisher]:
+    """The project's own batched producer."""
+    publisher = Publisher({"bootstrap_servers": bootstrap})
+    await publisher.start()
+    try:
+        yield publisher
+    finally:
+        await publisher.stop()
+
+
+class Loader:
+    """Puts events into the topics of a job, each run on its partition.
+
+    Args:
+        job: The topics.
+        publisher: Writes.
+    """
+
+    def __init__(self, job: Job, publisher: Publisher) -> None:
+        self._job = job
+        self._publisher = publisher
+        self._settings: Settings = settings_of(job)
+        self._homes: dict[str, int] = {}
+
+    def home_of(self, run_id: str) -> int:
+        """The partition of a run."""
+        home = self._homes.get(run_id)
+        if home is None:
+            if len(self._homes) > BATCH_EVENTS:
+                self._homes.clear()
+            home = self._homes[run_id] = partition_for(
+                run_id.encode(), self._job.partitions, self._settings.partitioner
+            )
+        return home
+
+    def outgoing(self, event: Event) -> Outgoing:
+        """The record of an event."""
+        return Outgoing(
+            self._job.sources[event.kind],
+            self.home_of(event.run_id),
+            event.run_id.encode(),
+            event.data,
+        )
+
+    async def load(self, events: Iterable[Event]) -> int:
+        """Writes events, and waits until the brokers have them; how many."""
+        batch: list[Outgoing] = []
+        count = 0
+        for event in events:
+            batch.append(self.outgoing(event))
+            if len(batch) == BATCH_EVENTS:
+                await self._publisher.send(batch)
+                count += len(batch)
+                batch = []
+        await self._publisher.send(batch)
+        return count + len(batch)
+
+
+async def load_all(job: Job, events: Iterable[Event]) -> int:
+    """Creates a job's topics and puts events into them; how many."""
+    await create_topics(job)
+    async with open_publisher(job.bootstrap) as publisher:
+        return await Loader(job, publisher).load(events)
+
+
+def output_topics(job: Job) -> Sequence[str]:
+    """The topics of what is published."""
+    return (job.task_summary, job.suite_summary)
