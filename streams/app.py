@@ -9,7 +9,6 @@ from typing import Any, cast
 import faust
 import mode
 import structlog
-from faust.types import TP
 from prometheus_client import CollectorRegistry
 
 from streams import ingest
@@ -17,6 +16,7 @@ from streams.agents.committer import Committer
 from streams.agents.hub import Hub
 from streams.agents.lookup import Baselines, LateStarts, Rebuilder
 from streams.agents.records import Recorder
+from streams.agents.services import Services
 from streams.agents.shard import Options, Shard
 from streams.clock import Clock, SystemClock
 from streams.core.arguments import ArgsDigester
@@ -84,16 +84,22 @@ class Worker:
             Build(version=version("pathgate"), revision="unknown"),
         )
         self.publisher = Publisher(client_options(settings))
-        self.recorder = Recorder(
-            self.names,
-            self.policy,
-            settings.severity_of,
-            f"/{settings.app_id}",
+        baselines = Baselines(settings, self.names)
+        rebuilder = Rebuilder(settings, self.names, self.context)
+        self.services = Services(
+            settings=settings,
+            names=self.names,
+            metrics=self.metrics,
+            clock=self.clock,
+            recorder=Recorder(
+                self.names, self.policy, settings.severity_of, f"/{settings.app_id}"
+            ),
+            publisher=self.publisher,
+            baseline=baselines.aggregate_of,
+            rebuild=rebuilder.rebuild,
         )
-        self.baselines = Baselines(settings, self.names)
-        self.rebuilder = Rebuilder(settings, self.names, self.context)
         self.late_starts = LateStarts(
-            settings, self.names, self.clock, lambda tp: self.consumer.resumed_at(tp)
+            settings, self.names, self.clock, self._resumed_at
         )
         self.app = create_app(settings, self._recovery_left)
         self.table = RunTable(
@@ -110,15 +116,7 @@ class Worker:
             },
         )
         self.app.tables.add(self.table)
-        self.hub = Hub(
-            settings=settings,
-            names=self.names,
-            metrics=self.metrics,
-            clock=self.clock,
-            consumer=lambda: self.consumer,
-            build=self._build,
-            fail=fail,
-        )
+        self.hub = Hub(self.services, lambda: self.consumer, self._build, fail)
         self._declare_agents()
         self._follow_assignment()
 
@@ -178,6 +176,9 @@ class Worker:
         actives = self.app.assignor.assigned_actives()
         return sorted(tp.partition for tp in actives if tp.topic == source)
 
+    def _resumed_at(self, tp: TP) -> int | None:
+        return self.consumer.resumed_at(tp)
+
     def _recovery_left(self, _topic: str, records: int) -> None:
         self.metrics.set_recovery_remaining(TABLE_NAME, records)
 
@@ -202,18 +203,7 @@ class Worker:
                 cache_runs=max(100, settings.cache_runs // share),
             ),
         )
-        committer = Committer(
-            shard,
-            recorder=self.recorder,
-            publisher=self.publisher,
-            settings=settings,
-            names=self.names,
-            metrics=self.metrics,
-            clock=self.clock,
-            baseline=self.baselines.aggregate_of,
-            rebuild=self.rebuilder.rebuild,
-        )
-        return shard, committer
+        return shard, Committer(shard, self.services)
 
 
 def create_app(
@@ -279,5 +269,3 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in names} | {
         "python": platform.python_version()
     }
-
-

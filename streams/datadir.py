@@ -70,6 +70,7 @@ class DataDir:
             raise
 
     def __enter__(self) -> Self:
+        """The directory itself; leaving releases it."""
         return self
 
     def __exit__(
@@ -78,6 +79,7 @@ class DataDir:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Releases the directory, whatever happened."""
         self.close()
 
     def close(self) -> None:
@@ -120,5 +122,3 @@ class DataDir:
 
     def _foreign(self) -> bool:
         return any(entry.name != _LOCK for entry in self.path.iterdir())
-
-

@@ -63,7 +63,9 @@ class Observed:
         worker = self._worker
         now_s = worker.clock.now_s()
         for topic in worker.names.sources:
-            records, last_ms = worker.hub.lag_of(topic) if self._has_consumer else (0, None)
+            records, last_ms = (
+                worker.hub.lag_of(topic) if self._has_consumer else (0, None)
+            )
             age_s = 0.0 if last_ms is None else now_s - last_ms / 1000
             worker.metrics.set_lag(topic, records, age_s)
         runs = trials = rows = 0
@@ -74,7 +76,9 @@ class Observed:
                 trials += len(entry.state.unsealed)
         worker.metrics.set_open(runs, trials, worker.hub.oldest_unsealed_s())
         worker.metrics.set_table_rows(TABLE_NAME, rows)
-        worker.metrics.set_recovery_remaining(TABLE_NAME, sum(self._recovery().values()))
+        worker.metrics.set_recovery_remaining(
+            TABLE_NAME, sum(self._recovery().values())
+        )
         worker.metrics.set_ready(ready=readiness(self.facts()).ok)
 
     def _look(self, now_s: float) -> None:

@@ -47,7 +47,7 @@ class Outgoing(NamedTuple):
     timestamp_ms: int | None = None
 
 
-def event_headers(
+def event_headers(  # noqa: PLR0913  # each is an attribute of the CloudEvent
     *,
     source: str,
     kind: str,

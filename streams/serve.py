@@ -16,9 +16,9 @@ from streams.app import Worker, versions
 from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.datadir import LAYOUT_VERSION, DataDir, Mark
+from streams.errors import AccessDeniedError
 from streams.health import Observed
 from streams.kafka import Survey, connect
-from streams.errors import AccessDeniedError
 from streams.metrics import new_registry
 from streams.settings import Settings
 from streams.suites import compile_suites, load_directory
@@ -188,9 +188,7 @@ class _Service:
         told = asyncio.create_task(self._told_to_stop.wait())
         try:
             waited: set[asyncio.Future[Any]] = {crashed, told, self._failed}
-            await asyncio.wait(
-                waited, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if crashed.done() and not told.done():
                 self._fail(crashed.result())
         finally:

@@ -6,7 +6,7 @@ acknowledgement is awaited: Faust itself discards it (a lost changelog write is
 only a warning there).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import faust
@@ -110,7 +110,6 @@ class PartitionRows:
             else:
                 batch.put(key, value)
         self._db.write(batch)
-
 
 
 def _write_batch() -> Any:

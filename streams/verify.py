@@ -163,9 +163,7 @@ async def _load(reader: LogReader, settings: Settings, store: _Store) -> None:
         for partition in await reader.partitions_of(topic)
     ]
     async for records in reader.read(await reader.span(places)):
-        store.put(
-            [(r.topic, r.key, r.value) for r in records if r.key is not None]
-        )
+        store.put([(r.topic, r.key, r.value) for r in records if r.key is not None])
 
 
 class _Check:
@@ -297,5 +295,3 @@ async def _ask_rebuild(settings: Settings, run_ids: set[str]) -> None:
         )
     finally:
         await publisher.stop()
-
-

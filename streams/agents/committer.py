@@ -7,10 +7,11 @@ and stored once however many chunks touched it.
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import structlog
 
+from schemas.reasons import Reason, RunReason, TrialReason
 from schemas.records import (
     RECORD_VERSION,
     AlertKind,
@@ -18,23 +19,17 @@ from schemas.records import (
     SuiteRecord,
     TaskRecord,
 )
-from schemas.reasons import Reason, RunReason, TrialReason
 from streams.agents.control import Control, ControlKind, control_record
 from streams.agents.entry import Entry
-from streams.agents.records import SUITE_KEY, Evaluation, Recorder, accept
+from streams.agents.records import SUITE_KEY, Evaluation, accept
+from streams.agents.services import Services
 from streams.agents.shard import Acknowledgeable, Shard, TooLate, Unknown, Unsealed
-from streams.clock import Clock
 from streams.core.rows import Published
 from streams.deadletter import dead_letter
-from streams.metrics import Metrics, RunFigures, Target
-from streams.publish import Outgoing, Publisher, PublishError
-from streams.settings import Settings
-from streams.topics import TopicNames
+from streams.metrics import RunFigures, Target
+from streams.publish import Outgoing, PublishError
 
 logger = structlog.get_logger()
-
-Baseline = Callable[[str], Awaitable[float | None]]
-Rebuild = Callable[[Shard, set[str]], Awaitable[None]]
 
 
 class Committer:
@@ -42,38 +37,19 @@ class Committer:
 
     Args:
         shard: The partition's runs.
-        recorder: Makes records.
-        publisher: Writes them.
-        settings: Grace, dead-letter body.
-        names: Topic names in effect.
-        metrics: Counts what is decided.
-        clock: Seconds since the epoch.
-        baseline: Looks the ``aggregateScore`` of a published run up.
-        rebuild: Rebuilds runs from the topics.
+        services: What makes, writes and counts records.
     """
 
-    def __init__(
-        self,
-        shard: Shard,
-        *,
-        recorder: Recorder,
-        publisher: Publisher,
-        settings: Settings,
-        names: TopicNames,
-        metrics: Metrics,
-        clock: Clock,
-        baseline: Baseline,
-        rebuild: Rebuild,
-    ) -> None:
+    def __init__(self, shard: Shard, services: Services) -> None:
         self.shard = shard
-        self._recorder = recorder
-        self._publisher = publisher
-        self._settings = settings
-        self._names = names
-        self._metrics = metrics
-        self._clock = clock
-        self._baseline = baseline
-        self._rebuild = rebuild
+        self._recorder = services.recorder
+        self._publisher = services.publisher
+        self._settings = services.settings
+        self._names = services.names
+        self._metrics = services.metrics
+        self._clock = services.clock
+        self._baseline = services.baseline
+        self._rebuild = services.rebuild
         self._ready: list[Acknowledgeable] = []
         self._removals: dict[str, dict[bytes, bytes | None]] = {}
         self._grace: list[tuple[float, str]] = []

@@ -34,9 +34,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Control)
 
 
-def control_record(
-    control: Control, settings: Settings, names: TopicNames
-) -> Outgoing:
+def control_record(control: Control, settings: Settings, names: TopicNames) -> Outgoing:
     """A note, ready to be written to the partition the run belongs to."""
     key = control.run_id.encode()
     return Outgoing(

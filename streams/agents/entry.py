@@ -146,5 +146,3 @@ def removal(run_id: str, blocks: int, last: bytes | None) -> dict[bytes, bytes |
     }
     rows[run_key(run_id)] = last
     return rows
-
-

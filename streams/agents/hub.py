@@ -10,15 +10,13 @@ from faust.types import TP, EventT
 from schemas.errors import DecodeError
 from streams.agents.committer import Committer
 from streams.agents.control import ControlKind, decode_control
+from streams.agents.services import Services
 from streams.agents.shard import Counts, Shard, Unknown, Unsealed
 from streams.agents.sweep import Sweeper
 from streams.barrier import Barrier
-from streams.clock import Clock
 from streams.core.compiled import CompiledSuite
 from streams.ingest import BatchConsumer, Chunk
-from streams.metrics import Metrics, TooLate
-from streams.settings import Settings
-from streams.topics import TopicNames
+from streams.metrics import TooLate
 
 logger = structlog.get_logger()
 
@@ -65,10 +63,7 @@ class Hub:
     """Hands chunks to shards, takes cuts, and runs a committer a partition.
 
     Args:
-        settings: Intervals.
-        names: Topic names in effect.
-        metrics: Counts what comes in.
-        clock: Seconds since the epoch.
+        services: Settings, names, metrics, clock.
         consumer: Gives the worker's consumer, once it runs.
         build: Makes the shard and committer of a partition.
         fail: Called with what no retry mends; stops the worker.
@@ -76,21 +71,18 @@ class Hub:
 
     def __init__(
         self,
-        *,
-        settings: Settings,
-        names: TopicNames,
-        metrics: Metrics,
-        clock: Clock,
+        services: Services,
         consumer: Callable[[], BatchConsumer],
         build: Callable[[int], tuple[Shard, Committer]],
         fail: Callable[[BaseException], None],
     ) -> None:
-        self._settings = settings
+        names = services.names
+        self._settings = services.settings
         self._sources = names.sources
         self._control = names.control
         self._start_topic = names.eval_started
-        self._metrics = metrics
-        self._clock = clock
+        self._metrics = services.metrics
+        self._clock = services.clock
         self._consumer = consumer
         self._build = build
         self._fail = fail
@@ -251,14 +243,19 @@ class Hub:
         try:
             while self._is_ahead(topic, first_ms):
                 seen = self.processed_count
-                self._stepped.clear()
-                try:
-                    await asyncio.wait_for(self._stepped.wait(), _MAX_STEP_S)
-                except TimeoutError:
-                    if seen == self.processed_count:
-                        return
+                if not await self._step() and seen == self.processed_count:
+                    return
         finally:
             del self._held[topic]
+
+    async def _step(self) -> bool:
+        """Waits for a chunk to be read or a cut to be passed; False if none was."""
+        self._stepped.clear()
+        try:
+            await asyncio.wait_for(self._stepped.wait(), _MAX_STEP_S)
+        except TimeoutError:
+            return False
+        return True
 
     def _is_ahead(self, topic: str, first_ms: int) -> bool:
         return any(
@@ -288,7 +285,7 @@ class Hub:
             one.shard.unknown_count > _MAX_UNKNOWN_RUNS
             and self._assigned.get(one.shard.partition) is one
         ):
-            await asyncio.sleep(_RECHECK_S / 10)
+            await self._step()
 
     def _read_control(self, one: Assigned, chunk: Chunk) -> None:
         for record in chunk.records:
@@ -333,7 +330,9 @@ class Hub:
 
     def _reached(self, tp: TP) -> int | None:
         taken = self._taken.get(tp)
-        return self._consumer().reached(tp, None if taken is None else taken.next_offset)
+        return self._consumer().reached(
+            tp, None if taken is None else taken.next_offset
+        )
 
     async def _cut(self) -> None:
         """Asks for the log ends of all partitions that wait, once a tick."""
@@ -386,6 +385,7 @@ class Hub:
     def _pass_cuts(self, one: Assigned) -> None:
         for unknown in one.starts.passed():
             one.committer.drop_unknown(unknown)
+            self._stepped.set()
         for unsealed in one.seals.passed():
             one.committer.seal(unsealed)
 
@@ -414,4 +414,3 @@ _RECHECK_S = 0.2
 _MAX_STEP_S = 1.0
 _MAX_CUTS = 64
 _MAX_UNKNOWN_RUNS = 50_000
-

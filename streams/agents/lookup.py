@@ -94,9 +94,7 @@ class Rebuilder:
         context: Policy, digester, suites.
     """
 
-    def __init__(
-        self, settings: Settings, names: TopicNames, context: Context
-    ) -> None:
+    def __init__(self, settings: Settings, names: TopicNames, context: Context) -> None:
         self._settings = settings
         self._sources = names.sources
         self._context = context

@@ -119,6 +119,8 @@ class Shard:
         rejected: Records that are no events, with the error and their topic.
         misrouted: Ids of runs that do not belong here; the partition of theirs
             is told.
+        misrouted_evals: Such runs, and their suites' ids, whose very start is
+            here: on their own partition nobody may ever hear of them.
         rebuilds: Ids of runs to be rebuilt from the topics.
         too_late: Forbidden calls of runs whose state was removed.
     """
@@ -139,6 +141,7 @@ class Shard:
         self.unknown = Unknown()
         self.rejected: list[tuple[str, Record, DecodeError]] = []
         self.misrouted: list[str] = []
+        self.misrouted_evals: list[tuple[str, str]] = []
         self.rebuilds: set[str] = set()
         self.too_late: list[TooLate] = []
         self.dropped = RotatingBloom()
@@ -332,6 +335,8 @@ class Shard:
             if data is not None:
                 return self._find_stored(run_id, data, payload, counts)
             if not self._belongs(run_id, counts):
+                if isinstance(payload, EvalStarted):
+                    self.misrouted_evals.append((run_id, payload.suite_id))
                 return None
             counts.off_grammar += not is_v2_grammar(envelope)
         if not marks_run:
@@ -401,9 +406,7 @@ class Shard:
             counts.unknown += 1
             held.append((envelope, payload))
 
-    def _apply_held(
-        self, entry: Entry, envelope: Envelope, payload: Payload
-    ) -> None:
+    def _apply_held(self, entry: Entry, envelope: Envelope, payload: Payload) -> None:
         if entry.state.apply(envelope, payload, self.context) is Applied.NEW:
             entry.tail.append(entry.state.facts[envelope.sequence])
 

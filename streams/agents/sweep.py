@@ -45,10 +45,13 @@ class Sweeper:
         """Grades the runs that name this suite, in memory now, stored ones soon."""
         for entry in list(self._shard.runs.values()):
             started = entry.state.started
-            if started is not None and started.suite_key == suite.key:
-                if entry.state.suite is None:
-                    entry.state.know_suite(suite)
-                    self._shard.touch(entry)
+            if (
+                started is not None
+                and started.suite_key == suite.key
+                and entry.state.suite is None
+            ):
+                entry.state.know_suite(suite)
+                self._shard.touch(entry)
         self._cursor, self._is_first = RUN_PREFIX, True
 
     def sweep(self) -> None:
@@ -115,7 +118,5 @@ class Sweeper:
     def _remove(self, run_id: str, data: bytes, now_s: float) -> None:
         row = decode_row(data)
         record = row.published.get("")
-        last = marker(
-            now_s, row.suite_key, passed=record is not None and record.passed
-        )
+        last = marker(now_s, row.suite_key, passed=record is not None and record.passed)
         self._committer.remove(run_id, removal(run_id, row.blocks, last))

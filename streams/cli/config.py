@@ -11,7 +11,7 @@ from streams.cli.group import Entry, ExampleCommand, LazyGroup
 from streams.cli.options import help_of, settings_command
 from streams.cli.table import columns
 from streams.cli.terminal import Terminal
-from streams.settings import FIELDS, SECRET_FILES, Settings, Values
+from streams.settings import FIELDS, SECRET_FILES, Settings, Values, variable_of
 
 HIDDEN = "***"
 UNSET = "(not set)"
@@ -53,14 +53,15 @@ def show(terminal: Terminal, *, settings: Settings, style: str) -> ExitCode:
     ]
     if style == "json":
         facts = {
-            name: {"value": value, "origin": origin} for name, value, origin in rows
+            name: {"value": value, "origin": origin, "about": _about(name)}
+            for name, value, origin in rows
         }
         terminal.write(json.dumps(facts, indent=2) + "\n")
     elif style == "toml":
         terminal.write("".join(_toml(*row) for row in rows if row[0] in FIELDS))
     else:
         terminal.write(
-            columns([(name, _text(value), who) for name, value, who in rows])
+            columns([(n, _text(value), who, _about(n)) for n, value, who in rows])
         )
     return ExitCode.OK
 
@@ -69,6 +70,12 @@ def _secret(name: str, settings: Settings) -> tuple[str, str | None, str]:
     value = getattr(settings, name)
     origin = settings.origins.get(name, settings.origins[SECRET_FILES[name]])
     return name, None if value is None else HIDDEN, origin
+
+
+def _about(name: str) -> str:
+    if name in FIELDS:
+        return help_of(name)
+    return f"The secret itself; of {SECRET_FILES[name]}, or {variable_of(name)}."
 
 
 def _text(value: Any) -> str:
@@ -80,7 +87,7 @@ def _text(value: Any) -> str:
 
 
 def _toml(name: str, value: Any, origin: str) -> str:
-    about = f"# {help_of(name)} ({origin})\n"
+    about = f"# {_about(name)} ({origin})\n"
     # TOML has no null, and an empty value is the same as none.
     if value is None:
         return f"{about}# {name} =\n\n"

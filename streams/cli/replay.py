@@ -50,8 +50,7 @@ def format_option() -> Callable[[Function], Function]:
 
 @settings_command(
     "replay",
-    shown=("suites_dir", *GRADING),
-    accepted=(),
+    shown=("suites_dir", *GRADING, "bootstrap_servers"),
     codes=CODES,
     examples=(
         "pathgate replay runs.ndjson --suites suites/",
@@ -59,13 +58,19 @@ def format_option() -> Callable[[Function], Function]:
         "kcat -C -t agent.events -e | pathgate replay - --suites suites/",
         "pathgate replay run.ndjson --suites suites/ --format junit > gate.xml",
         "pathgate replay host.ndjson --suites suites/ --follow",
+        "pathgate replay --from-topics --bootstrap-servers kafka:9092",
     ),
     help="Grade event logs: NDJSON, plain, .gz or .zst, '-' for standard input."
     " The same core as the worker's: the same events give the same records.",
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="FILE...")
 @format_option()
 @click.option("--tasks", is_flag=True, help="Add task records to --format json.")
+@click.option(
+    "--from-topics",
+    is_flag=True,
+    help="Grade all that the event topics hold instead, in no consumer group.",
+)
 @click.option(
     "--follow", is_flag=True, help="Wait for more, and print each run as it ends."
 )
@@ -77,8 +82,18 @@ def replay(
     style: str,
     tasks: bool,
     follow: bool,
+    from_topics: bool,
 ) -> ExitCode:
-    """Grades the logs."""
+    """Grades the logs, or the topics."""
+    if bool(files) is from_topics or (from_topics and follow):
+        raise click.UsageError("give FILE..., or --from-topics alone")
+    if from_topics:
+        # The broker's client is slow to import, and logs need none.
+        from streams.cli.from_topics import grade_topics  # noqa: PLC0415
+
+        rejections = Rejections()
+        runs = grade_topics(settings, terminal, rejections)
+        return print_runs(runs, rejections, terminal, Format(style), tasks=tasks)
     if follow and (len(files) > 1 or files[0] == STDIN):
         raise click.UsageError("--follow takes one file that grows")
     if follow and style not in {Format.TEXT, Format.JSON}:

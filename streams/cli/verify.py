@@ -2,28 +2,18 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 import click
 import msgspec
 from aiokafka.errors import KafkaError
 
-from schemas.codec import decode_suite
-from schemas.errors import SuiteError
 from streams.cli.exit_codes import ExitCode, exit_code_for
+from streams.cli.from_topics import counting, read_context, unread
 from streams.cli.grading import GRADING, Rejections
 from streams.cli.options import settings_command
-from streams.cli.progress import show_progress
 from streams.cli.terminal import Terminal
-from streams.core.arguments import ArgsDigester
-from streams.core.compiled import CompiledSuite
-from streams.core.context import Context
-from streams.errors import BrokerUnavailableError
-from streams.kafka.newest import read_newest
 from streams.render.figures import count_of, visible
-from streams.settings import Settings, policy_from
-from streams.suites import compile_suites, load_directory
-from streams.topics import names_from
+from streams.settings import Settings
 from streams.verify import Verified
 from streams.verify import verify as verify_topics
 
@@ -65,10 +55,7 @@ def verify(
     try:
         found = asyncio.run(_verify(terminal, settings, rejections, repair=repair))
     except KafkaError as error:
-        raise BrokerUnavailableError(
-            f"{settings.bootstrap_servers}: the topics were not read to their end:"
-            f" {type(error).__name__}"
-        ) from error
+        raise unread(settings, error) from error
     if style == "json":
         terminal.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
     else:
@@ -84,42 +71,10 @@ async def _verify(
     terminal: Terminal, settings: Settings, rejections: Rejections, *, repair: bool
 ) -> Verified:
     context = await read_context(settings)
-    read = 0
-    # Its whole is not known, as that of a pipe is not.
-    with show_progress(terminal, ["-"]) as advance:
-
-        def count(records: int) -> None:
-            nonlocal read
-            read += records
-            advance(0, read)
-
+    with counting(terminal) as count:
         return await verify_topics(
             settings, context, repair=repair, reject=rejections.add, progress=count
         )
-
-
-async def read_context(settings: Settings) -> Context:
-    """What the workers grade with: suites of the directory, then of the topic.
-
-    Raises:
-        SuitesError: A suite of the directory that cannot be used. One of the
-            topic is passed over, as the workers pass over it.
-        BrokerUnavailableError: The suite topic cannot be read.
-    """
-    key = settings.args_digest_key
-    digester = ArgsDigester(None if key is None else key.reveal())
-    suites: dict[str, CompiledSuite] = {}
-    if settings.suites_dir:
-        loaded = load_directory(Path(settings.suites_dir))
-        suites |= compile_suites(loaded, digester)
-    topic = names_from(settings).suite_definition
-    for value in (await read_newest(settings, topic)).values():
-        try:
-            suite = CompiledSuite(decode_suite(value, topic), digester, {}, topic)
-        except SuiteError:
-            continue
-        suites.setdefault(suite.key, suite)
-    return Context(policy=policy_from(settings), digester=digester, suites=suites)
 
 
 def _write(terminal: Terminal, found: Verified) -> None:

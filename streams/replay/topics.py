@@ -37,7 +37,9 @@ async def feed_topics(
         for partition in await reader.partitions_of(topic)
     ]
     spans = await reader.span(places)
-    calls = {place: span for place, span in spans.items() if place[0] == names.tool_called}
+    calls = {
+        place: span for place, span in spans.items() if place[0] == names.tool_called
+    }
     if len(names.sources) == 1:
         await _feed(grader, reader, spans, None, progress)
         return
