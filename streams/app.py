@@ -9,6 +9,7 @@ from typing import Any, cast
 import faust
 import mode
 import structlog
+from faust.types import TP
 from prometheus_client import CollectorRegistry
 
 from streams import ingest

@@ -314,6 +314,12 @@ def test_verify_tells_a_run_that_was_never_published(
     assert ended.out.splitlines()[0] == (
         "acme/run-000000000001: suite-record: not published"
     )
+    # History is graded straight from the topics, with suites of the topic too.
+    ended = commands.run("replay", "--from-topics")
+    assert ended.code == 0
+    assert ended.out.startswith("PASSED  acme/run-000000000001  ")
+    commands.run("suites", "publish", str(commands.flags.pop("suites_dir")))
+    assert commands.run("replay", "--from-topics") == ended
     told = json.loads(commands.run("verify", "--format", "json").out)
     assert told["runs"] == 1
     assert told["findings"][0]["runId"] == "acme/run-000000000001"

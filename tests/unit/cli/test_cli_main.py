@@ -100,7 +100,7 @@ def test_version_is_told(capfd: pytest.CaptureFixture[str]) -> None:
             ["replay", "--sutes", "x"],
             "No such option: --sutes (Possible options: --suites",
         ),
-        (["replay"], "Missing argument 'FILE...'."),
+        (["replay", "--suites", "x"], "give FILE..., or --from-topics alone"),
         (["demo", "--format", "yaml"], "'yaml' is not one of 'text'"),
         (["topics"], "Commands:\n  plan    "),
     ],

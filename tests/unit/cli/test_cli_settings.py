@@ -33,13 +33,15 @@ def test_config_show_lists_each_setting_with_its_origin(
     flags = ("--late-window-s", "3600", "--format", "json")
     told = json.loads(call(capfd, "config", "show", *flags, env=env).out)
     assert list(told) == [*FIELDS, *SECRET_FILES]
-    assert told["late_window_s"] == {"value": 3600.0, "origin": "--late-window-s"}
-    assert told["app_id"] == {"value": "blue", "origin": "PATHGATE_APP_ID"}
-    assert told["chunk_records"] == {"value": 100, "origin": str(file)}
-    assert told["web_port"] == {"value": 8321, "origin": "default"}
+    found = {name: (one["value"], one["origin"]) for name, one in told.items()}
+    assert found["late_window_s"] == (3600.0, "--late-window-s")
+    assert found["app_id"] == ("blue", "PATHGATE_APP_ID")
+    assert found["chunk_records"] == (100, str(file))
+    assert found["web_port"] == (8321, "default")
+    assert all(one["about"].endswith(".") for one in told.values())
 
 
-def test_config_show_as_text_is_three_columns(
+def test_config_show_as_text_is_four_columns(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """One line a setting; what is not set says so."""
@@ -47,9 +49,13 @@ def test_config_show_as_text_is_three_columns(
     rows = [line.split("  ") for line in ended.out.splitlines()]
     cells = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
     assert list(cells) == [*FIELDS, *SECRET_FILES]
-    assert cells["web_port"] == ["1", "PATHGATE_WEB_PORT"]
-    assert cells["default_pass_score"] == ["(not set)", "default"]
-    assert cells["closed_retention_s"] == ["2592000", "default"]
+    assert cells["web_port"][:2] == ["1", "PATHGATE_WEB_PORT"]
+    assert cells["default_pass_score"] == [
+        "(not set)",
+        "default",
+        "Bar for suites that declare none.",
+    ]
+    assert cells["closed_retention_s"][:2] == ["2592000", "default"]
 
 
 @pytest.mark.parametrize("style", ["text", "json", "toml"])

@@ -235,6 +235,7 @@ def test_topics_that_clash_are_78(capfd: pytest.CaptureFixture[str]) -> None:
         ("topics", "create"),
         ("suites", "publish", "{suites}"),
         ("verify",),
+        ("replay", "--from-topics"),
     ],
 )
 def test_unreachable_broker_is_69(
