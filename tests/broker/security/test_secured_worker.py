@@ -129,10 +129,11 @@ async def published(secure: Any, runs: Iterable[str]) -> dict[str, bytes]:
         places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)
-        while found.keys() < set(runs):
-            for records in (await consumer.getmany(timeout_ms=500)).values():
-                found |= {r.key.decode(): r.value for r in records}
-                found = {run: found[run] for run in runs if run in found}
+        async with asyncio.timeout(60):
+            while found.keys() < set(runs):
+                for records in (await consumer.getmany(timeout_ms=500)).values():
+                    found |= {r.key.decode(): r.value for r in records}
+                    found = {run: found[run] for run in runs if run in found}
     finally:
         await consumer.stop()
     return found
@@ -181,7 +182,7 @@ async def test_worker_recovers_its_tables_with_the_shipped_rights(
         sent = len(list(routed(secure)))
         async with asyncio.timeout(60):
             # A worker on another process tells only when it is asked.
-            while await worker.metric("pathgate_events_received_total") < sent:  # noqa: ASYNC110 - as said above
+            while await worker.metric("pathgate_events_received_total") < sent:
                 await asyncio.sleep(0.1)
         assert await worker.stop() == 0
     assert await count_of_records(secure) == before
