@@ -24,6 +24,7 @@ COMMANDS = {
     "audit": Entry(
         "streams.cli.audit:audit", "Hold a host's own summary against its events."
     ),
+    "impact": Entry("streams.cli.impact:impact", "Say what the gate changes."),
     "suites": Entry("streams.cli.suites:suites", "Check and publish suites."),
     "topics": Entry("streams.cli.topics:topics", "Plan, create and check topics."),
     "worker": Entry("streams.cli.worker:worker", "Run the stream processors."),

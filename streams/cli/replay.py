@@ -74,7 +74,7 @@ def format_option() -> Callable[[Function], Function]:
 @click.option(
     "--follow", is_flag=True, help="Wait for more, and print each run as it ends."
 )
-def replay(
+def replay(  # noqa: PLR0913 - one keyword an option of the command line
     terminal: Terminal,
     *,
     settings: Settings,
@@ -88,8 +88,7 @@ def replay(
     if bool(files) is from_topics or (from_topics and follow):
         raise click.UsageError("give FILE..., or --from-topics alone")
     if from_topics:
-        # The broker's client is slow to import, and logs need none.
-        from streams.cli.from_topics import grade_topics  # noqa: PLC0415
+        from streams.cli.from_topics import grade_topics  # noqa: PLC0415 - the broker's client is slow to import, and logs need none
 
         rejections = Rejections()
         runs = grade_topics(settings, terminal, rejections)

@@ -37,6 +37,7 @@ LEAVES = [
     ("replay",),
     ("demo",),
     ("audit",),
+    ("impact",),
     ("suites", "check"),
     ("suites", "publish"),
     ("topics", "plan"),

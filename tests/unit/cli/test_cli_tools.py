@@ -145,6 +145,56 @@ def test_audit_of_another_suite_is_2(
     assert "no run of acme.evals.refunds@2.0.0" in ended.err
 
 
+# ---------------------------------------------------------------------- impact
+
+
+def test_impact_names_what_the_gate_changes(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """Of a good and a bad run with one score, RFC 0244 passes both, the gate one.
+
+    The bad trial counts 0 in the gate: its run's gated score is 0. Its task's
+    rule is ``all``, which RFC 0244 decides by the host's verdict alone.
+    """
+    file = write_log(tmp_path / "a.ndjson", good_log(), bad_log())
+    ended = call(capfd, "impact", file, "--suites", suites)
+    assert ended.code == 1
+    head, *_tasks, runs, tasks, trials = ended.out.splitlines()
+    assert head == (
+        "acme/run-000000000002  passes no longer  score 0.9, in the gate 0"
+        "  below-pass-score"
+    )
+    assert runs == "2 runs: 2 passed by RFC 0244, 1 by RFC 0246"
+    assert tasks.startswith("2 tasks: ")
+    assert trials == "2 trials: 1 off path"
+    told = json.loads(
+        call(capfd, "impact", file, "--suites", suites, "--format", "json").out
+    )
+    assert told["runs"] == {"graded": 2, "passedByRfc0244": 2, "passed": 1}
+    assert told["changed"][0] == {
+        "runId": "acme/run-000000000002",
+        "suite": "acme.evals.refunds@1.0.0",
+        "taskId": None,
+        "score": 0.9,
+        "gatedScore": 0.0,
+        "passed": False,
+        "reasons": ["below-pass-score"],
+    }
+
+
+def test_impact_of_nothing(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """No change is 0; nothing graded, or unread lines, are no answer."""
+    good = write_log(tmp_path / "a.ndjson", good_log())
+    assert call(capfd, "impact", good, "--suites", suites).code == 0
+    empty = write_log(tmp_path / "b.ndjson")
+    assert call(capfd, "impact", empty, "--suites", suites).code == 3
+    broken = write_log(tmp_path / "c.ndjson", good_log(), extra=[b"{"])
+    ended = call(capfd, "impact", broken, "--suites", suites)
+    assert (ended.code, ended.err.split(":")[0]) == (3, "1 event rejected")
+
+
 # ---------------------------------------------------------------------- suites
 
 
