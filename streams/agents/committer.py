@@ -28,6 +28,7 @@ from streams.core.rows import Published
 from streams.deadletter import dead_letter
 from streams.metrics import RunFigures, Target
 from streams.publish import Outgoing, PublishError
+from streams.topics import partition_for
 
 logger = structlog.get_logger()
 
@@ -228,29 +229,40 @@ class Committer:
         for run_id in misrouted:
             control = Control(kind=ControlKind.MISROUTED, run_id=run_id)
             records.append(control_record(control, settings, names))
+        evals, shard.misrouted_evals = shard.misrouted_evals, []
+        records += [self._misrouted_alert(*one) for one in evals]
         records += [self._too_late_alert(late) for late in too_late]
         return records
 
+    def _misrouted_alert(self, run_id: str, suite_id: str) -> Outgoing:
+        reason = Reason(code=RunReason.MISROUTED_EVENTS.value)
+        return self._alert(AlertKind.MISROUTED_EVENTS, run_id, suite_id, reason)
+
     def _too_late_alert(self, late: TooLate) -> Outgoing:
-        kind = AlertKind.LATE_FORBIDDEN_CALL
-        severity = self._settings.severity_of(kind)
+        suite_id = late.suite_key.partition("@")[0]
+        code = RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value
+        reason = Reason(code=code, observed=late.tool)
+        return self._alert(AlertKind.LATE_FORBIDDEN_CALL, late.run_id, suite_id, reason)
+
+    def _alert(
+        self, kind: AlertKind, run_id: str, suite_id: str, reason: Reason
+    ) -> Outgoing:
+        """An alert that comes with no record."""
+        settings = self._settings
+        severity = settings.severity_of(kind)
         self._metrics.alerts_published(kind, severity)
         alert = AlertRecord(
             record_version=RECORD_VERSION,
-            run_id=late.run_id,
-            suite_id=late.suite_key.partition("@")[0],
+            run_id=run_id,
+            suite_id=suite_id,
             kind=kind,
             severity=severity,
-            revision=0,
-            reasons=(
-                Reason(
-                    code=RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value,
-                    observed=late.tool,
-                ),
-            ),
+            revision=1,
+            reasons=(reason,),
             task_ids=(),
         )
-        return self._recorder.alert(alert, self.shard.partition, None)
+        home = partition_for(run_id.encode(), settings.partitions, settings.partitioner)
+        return self._recorder.alert(alert, home, None)
 
     def _count(self, evaluation: Evaluation, now_s: float) -> None:
         metrics = self._metrics

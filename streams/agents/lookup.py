@@ -309,9 +309,10 @@ _RECHECK_S = 0.1
 def _run_ids(records: Iterable[ConsumerRecord]) -> set[str]:
     found = set()
     for record in records:
+        value = record.value or b""
         try:
-            envelope, _ = decode_event(record.value or b"")
+            envelope, _ = decode_event(value)
+            found.add(envelope.run_id)
         except DecodeError:
-            continue
-        found.add(envelope.run_id)
-    return found
+            found.add(run_of_rejected(value) or "")
+    return found - {""}
