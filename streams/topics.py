@@ -282,8 +282,8 @@ _KINDS = (
     _Kind(
         "control",
         Role.INTERNAL,
-        "partition or runId",
-        "tick, control record",
+        "runId",
+        "note: rebuild, misrouted",
         "bytes",
         Cleanup.DELETE,
         _EVENT_RETENTION_MS,

@@ -78,7 +78,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         str, _about("Topic of the events that could not be read.")
     ] = "eval.dead-letter"
     topic_control: Annotated[
-        str, _about("Topic of the workers' own ticks; empty: <app_id>-control.")
+        str, _about("Topic of notes to a run's own worker; empty: <app_id>-control.")
     ] = ""
     partitions: Annotated[
         Count, _about("Partitions of every topic keyed by run; frozen once in use.")
@@ -163,7 +163,8 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         PositiveSeconds, _about("How often end offsets are asked for, seconds.")
     ] = 0.1
     tick_interval_s: Annotated[
-        PositiveSeconds, _about("How often the workers' ticks are sent, seconds.")
+        PositiveSeconds,
+        _about("How often a worker looks for runs that are due, seconds."),
     ] = 1.0
     commit_interval_s: Annotated[
         PositiveSeconds, _about("How often offsets are committed, seconds.")
