@@ -10,6 +10,7 @@ from schemas.suite import Suite
 from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.errors import ConfigurationError
+from streams.settings import Settings
 
 ALIASES_FILE = "aliases.json"
 
@@ -94,6 +95,12 @@ def load_directory(path: Path) -> SuiteSet:
 def key_of(suite: Suite) -> str:
     """``suiteId@version``, as suites are keyed."""
     return f"{suite.suite_id}@{suite.version}"
+
+
+def digester_from(settings: Settings) -> ArgsDigester:
+    """What digests arguments, with the settings' key if they have one."""
+    key = settings.args_digest_key
+    return ArgsDigester(None if key is None else key.reveal())
 
 
 def compile_suites(

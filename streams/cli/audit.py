@@ -11,8 +11,8 @@ from schemas.errors import SummaryError
 from schemas.records import Disagreement, HostAudit
 from schemas.summary import EvalSummary
 from streams.cli.exit_codes import ExitCode, exit_code_for
-from streams.cli.grading import GRADING, Rejections, context_of, grade_files
-from streams.cli.options import settings_command
+from streams.cli.grading import CODES, GRADING, Rejections, context_of, grade_files
+from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
 from streams.core.audit import compare_summaries
 from streams.errors import InputError
@@ -26,14 +26,7 @@ from streams.settings import Settings
     "audit",
     shown=("suites_dir", *GRADING),
     accepted=(),
-    codes=(
-        ExitCode.OK,
-        ExitCode.NOT_PASSED,
-        ExitCode.USAGE,
-        ExitCode.UNDECIDED,
-        ExitCode.INTERNAL,
-        ExitCode.CONFIGURATION,
-    ),
+    codes=CODES,
     examples=(
         "pathgate audit run.ndjson --suites suites/ --summary host.json",
         "pathgate audit day.ndjson --suites suites/ --summary host.json --run RUN",
@@ -53,13 +46,7 @@ from streams.settings import Settings
 @click.option(
     "--run", "run_id", metavar="RUN", help="Which run, where the log holds several."
 )
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
+@text_or_json
 def audit(
     terminal: Terminal,
     *,

@@ -13,7 +13,7 @@ import msgspec
 
 from streams.cli.exit_codes import ExitCode, exit_code_of
 from streams.cli.group import ExampleCommand
-from streams.cli.options import CONFIG_VARIABLE
+from streams.cli.options import CONFIG_VARIABLE, text_or_json
 from streams.cli.table import columns
 from streams.cli.terminal import Terminal
 from streams.cli.topics import find_problems
@@ -78,13 +78,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     help=f"TOML file of settings; also {CONFIG_VARIABLE}.",
 )
 @click.option("--bootstrap-servers", metavar="VALUE", help="Brokers to start from.")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
+@text_or_json
 @click.pass_obj
 def doctor(
     terminal: Terminal,

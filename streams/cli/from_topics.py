@@ -12,7 +12,6 @@ from schemas.errors import SuiteError
 from streams.cli.grading import Rejections
 from streams.cli.progress import show_progress
 from streams.cli.terminal import Terminal
-from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.core.context import Context
 from streams.errors import BrokerUnavailableError
@@ -21,7 +20,7 @@ from streams.kafka.newest import read_newest
 from streams.replay import FileGrader, GradedRun
 from streams.replay.topics import feed_topics
 from streams.settings import Settings, policy_from
-from streams.suites import compile_suites, load_directory
+from streams.suites import compile_suites, digester_from, load_directory
 from streams.topics import names_from
 
 # The progress of what has no known end, as that of a pipe.
@@ -36,8 +35,7 @@ async def read_context(settings: Settings) -> Context:
             topic is passed over, as the workers pass over it.
         BrokerUnavailableError: The suite topic cannot be read.
     """
-    key = settings.args_digest_key
-    digester = ArgsDigester(None if key is None else key.reveal())
+    digester = digester_from(settings)
     suites: dict[str, CompiledSuite] = {}
     if settings.suites_dir:
         loaded = load_directory(Path(settings.suites_dir))

@@ -9,14 +9,13 @@ from streams.cli.exit_codes import ExitCode, exit_code_for
 from streams.cli.progress import show_progress
 from streams.cli.step_summary import StepSummary
 from streams.cli.terminal import Terminal
-from streams.core.arguments import ArgsDigester
 from streams.core.context import Context
 from streams.errors import ConfigurationError, InputError
 from streams.render import Format, RunView, Totals, make_renderer, view_of
 from streams.render.figures import count_of, visible
 from streams.replay import FileGrader, GradedRun, ReadError, open_log, read_lines
 from streams.settings import Settings, policy_from
-from streams.suites import compile_suites, load_directory
+from streams.suites import compile_suites, digester_from, load_directory
 
 # The settings that change a verdict; the others have no use over files.
 GRADING = (
@@ -27,6 +26,14 @@ GRADING = (
     "require_call_evidence",
     "args_digest_key_file",
     "max_calls_per_trial",
+)
+CODES = (
+    ExitCode.OK,
+    ExitCode.NOT_PASSED,
+    ExitCode.USAGE,
+    ExitCode.UNDECIDED,
+    ExitCode.INTERNAL,
+    ExitCode.CONFIGURATION,
 )
 _TOLD_REJECTIONS = 10
 
@@ -42,8 +49,7 @@ def context_of(settings: Settings) -> Context:
         raise ConfigurationError(
             "no suites to grade against: give --suites DIR, or suites_dir"
         )
-    key = settings.args_digest_key
-    digester = ArgsDigester(None if key is None else key.reveal())
+    digester = digester_from(settings)
     loaded = load_directory(Path(settings.suites_dir))
     return Context(
         policy=policy_from(settings),

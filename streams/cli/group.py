@@ -50,7 +50,7 @@ class ExampleCommand(click.Command):
         formatter: click.HelpFormatter,
     ) -> None:
         """Writes the examples and exit codes line for line."""
-        write_examples(formatter, self._examples, describe(*self._codes))
+        write_examples(formatter, self._examples, describe(*sorted(self._codes)))
 
 
 def write_examples(

@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from streams.cli.exit_codes import ExitCode, exit_code_for
-from streams.cli.grading import GRADING, Rejections, context_of, grade_files
-from streams.cli.options import settings_command
+from streams.cli.grading import CODES, GRADING, Rejections, context_of, grade_files
+from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
 from streams.render import RunView, view_of
 from streams.render.figures import count_of, show_scores, visible
@@ -107,14 +107,7 @@ class Impact(msgspec.Struct, kw_only=True, rename="camel"):
     "impact",
     shown=("suites_dir", *GRADING),
     accepted=(),
-    codes=(
-        ExitCode.OK,
-        ExitCode.NOT_PASSED,
-        ExitCode.USAGE,
-        ExitCode.UNDECIDED,
-        ExitCode.INTERNAL,
-        ExitCode.CONFIGURATION,
-    ),
+    codes=CODES,
     examples=(
         "pathgate impact runs.ndjson --suites suites/",
         "pathgate impact day-*.ndjson.zst --suites suites/ --format json",
@@ -123,13 +116,7 @@ class Impact(msgspec.Struct, kw_only=True, rename="camel"):
     " RFC 0246 does not. 0 if it changes no verdict, 1 if it does.",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
+@text_or_json
 def impact(
     terminal: Terminal, *, settings: Settings, files: tuple[str, ...], style: str
 ) -> ExitCode:

@@ -15,6 +15,14 @@ from streams.settings import FIELDS, Settings, flag_of
 CONFIG_VARIABLE = "PATHGATE_CONFIG"
 SHORT_FLAGS = {"suites_dir": ("--suites",)}
 
+text_or_json = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+)
+
 
 class SettingsCommand(ExampleCommand):
     """A command whose callback is given ``settings``, loaded and checked.

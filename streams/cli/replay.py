@@ -7,6 +7,7 @@ import click
 
 from streams.cli.exit_codes import ExitCode
 from streams.cli.grading import (
+    CODES,
     GRADING,
     Rejections,
     Tally,
@@ -26,15 +27,6 @@ from streams.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., ExitCode])
 
-CODES = (
-    ExitCode.OK,
-    ExitCode.NOT_PASSED,
-    ExitCode.USAGE,
-    ExitCode.UNDECIDED,
-    ExitCode.INTERNAL,
-    ExitCode.CONFIGURATION,
-)
-
 
 def format_option() -> Callable[[Function], Function]:
     """``--format`` of the commands that print graded runs."""
@@ -51,7 +43,7 @@ def format_option() -> Callable[[Function], Function]:
 @settings_command(
     "replay",
     shown=("suites_dir", *GRADING, "bootstrap_servers"),
-    codes=CODES,
+    codes=(*CODES, ExitCode.BROKER),
     examples=(
         "pathgate replay runs.ndjson --suites suites/",
         "pathgate replay day-*.ndjson.zst --suites suites/ --format json --tasks",

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from streams.cli.exit_codes import ExitCode
 from streams.cli.group import Entry, ExampleCommand, LazyGroup
-from streams.cli.options import settings_command
+from streams.cli.options import settings_command, text_or_json
 from streams.cli.table import columns
 from streams.cli.terminal import Terminal
 from streams.core.arguments import ArgsDigester
@@ -48,13 +48,7 @@ suites = click.group(
     " and JSON path.",
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
+@text_or_json
 @click.pass_obj
 def check(terminal: Terminal, *, directory: Path, style: str) -> ExitCode:
     """Checks suites."""

@@ -10,7 +10,7 @@ import msgspec
 
 from streams.cli.exit_codes import ExitCode
 from streams.cli.group import Entry, LazyGroup
-from streams.cli.options import settings_command
+from streams.cli.options import settings_command, text_or_json
 from streams.cli.table import columns
 from streams.cli.terminal import Terminal
 from streams.kafka import Created, Creation, Survey, connect
@@ -39,13 +39,6 @@ topics = click.group(
     help="Plan, create and check topics.",
 )(lambda: None)
 
-_format = click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
 _roles = click.option(
     "--role",
     "roles",
@@ -67,7 +60,7 @@ _roles = click.option(
     help="Print every topic as it should be, and the commands that make it so."
     " Asks no broker.",
 )
-@_format
+@text_or_json
 @_roles
 def plan(
     terminal: Terminal, *, settings: Settings, style: str, roles: tuple[str, ...]
@@ -127,7 +120,7 @@ def command_for(spec: TopicSpec, settings: Settings) -> str:
     help="Create the topics that are missing; those that exist are left as they are"
     " and checked. Needs the right to create topics, which the worker does not.",
 )
-@_format
+@text_or_json
 @_roles
 @click.option("--dry-run", "-n", is_flag=True, help="Only ask whether it would work.")
 def create(
@@ -179,7 +172,7 @@ async def _create(
     ),
     help="Say which topics are missing or differ, and what to do.",
 )
-@_format
+@text_or_json
 @_roles
 def check_topics(
     terminal: Terminal, *, settings: Settings, style: str, roles: tuple[str, ...]

@@ -9,8 +9,8 @@ from aiokafka.errors import KafkaError
 
 from streams.cli.exit_codes import ExitCode, exit_code_for
 from streams.cli.from_topics import counting, read_context, unread
-from streams.cli.grading import GRADING, Rejections
-from streams.cli.options import settings_command
+from streams.cli.grading import CODES, GRADING, Rejections
+from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
 from streams.render.figures import count_of, visible
 from streams.settings import Settings
@@ -21,15 +21,7 @@ from streams.verify import verify as verify_topics
 @settings_command(
     "verify",
     shown=("bootstrap_servers", "app_id", "suites_dir", *GRADING),
-    codes=(
-        ExitCode.OK,
-        ExitCode.NOT_PASSED,
-        ExitCode.USAGE,
-        ExitCode.UNDECIDED,
-        ExitCode.BROKER,
-        ExitCode.INTERNAL,
-        ExitCode.CONFIGURATION,
-    ),
+    codes=(*CODES, ExitCode.BROKER),
     examples=(
         "pathgate verify --bootstrap-servers kafka:9092 --suites suites/",
         "pathgate verify --config /etc/pathgate/pathgate.toml --repair",
@@ -40,13 +32,7 @@ from streams.verify import verify as verify_topics
     " 1 if some differ, 3 if there was nothing to compare.",
 )
 @click.option("--repair", is_flag=True, help="Have the workers rebuild what differs.")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
+@text_or_json
 def verify(
     terminal: Terminal, *, settings: Settings, repair: bool, style: str
 ) -> ExitCode:
