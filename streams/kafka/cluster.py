@@ -9,16 +9,7 @@ from typing import Any
 
 import msgspec
 from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import collect_hosts, create_conn
-from aiokafka.errors import (
-    AuthenticationFailedError,
-    AuthenticationMethodNotSupported,
-    IllegalSaslStateError,
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-    for_code,
-)
+from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.fetch import FetchRequest
@@ -26,12 +17,12 @@ from aiokafka.protocol.group import HeartbeatRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
-from streams.errors import AccessDeniedError, BrokerUnavailableError, PathgateError
+from streams.errors import BrokerUnavailableError
+from streams.kafka.diagnosis import REQUEST_TIMEOUT_S, diagnose
 from streams.kafka.security import client_options, principal_of
 from streams.settings import Settings
 from streams.topics import Described, Role, TopicSpec
 
-REQUEST_TIMEOUT_S = 10.0
 # What the client logs while it fails, the error says too. Where logging is set up
 # its lines still go there; without, they would be thrown at stderr.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -43,13 +34,6 @@ _TOPIC_DENIED = 29
 _GROUP_DENIED = 30
 _CLUSTER_DENIED = 31
 _ALREADY_EXISTS = 36
-_REFUSALS = (
-    AuthenticationFailedError,
-    AuthenticationMethodNotSupported,
-    IllegalSaslStateError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-)
 
 
 class MissingRight(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -358,58 +342,3 @@ async def connect(settings: Settings) -> AsyncIterator[Cluster]:
         yield Cluster(client, principal_of(settings))
     finally:
         await client.close()
-
-
-async def diagnose(options: dict[str, Any]) -> PathgateError:
-    """Why no connection came about: the clients themselves only log it.
-
-    Args:
-        options: As from ``client_options``.
-
-    Returns:
-        ``AccessDeniedError`` where a server refused the user, else
-        ``BrokerUnavailableError`` with each address and its reason.
-    """
-    servers = options["bootstrap_servers"]
-    rest = {k: v for k, v in options.items() if k != "bootstrap_servers"}
-    protocol = rest["security_protocol"]
-    reasons = []
-    for host, port, _family in collect_hosts(servers):
-        try:
-            connection = await create_conn(
-                host, port, request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000), **rest
-            )
-            try:
-                # A listener that wants a user answers the first request alone.
-                await connection.send(MetadataRequest([]))
-            finally:
-                connection.close()
-            reasons.append(f"{host}:{port}: answered at the second try; try again")
-        except _REFUSALS as error:
-            return AccessDeniedError(_refusal(f"{host}:{port}", error, rest))
-        except (KafkaError, OSError, TimeoutError) as error:
-            reasons.append(f"{host}:{port}: {_why(error, protocol)}")
-    return BrokerUnavailableError("; ".join(reasons))
-
-
-def _refusal(address: str, error: KafkaError, options: dict[str, Any]) -> str:
-    mechanism = options.get("sasl_mechanism")
-    if isinstance(error, SaslAuthenticationFailed | AuthenticationFailedError):
-        user = options.get("sasl_plain_username")
-        return f"{address} refused the user {user!r} or its password ({mechanism})"
-    return (
-        f"{address} does not take {mechanism} there ({type(error).__name__}); are"
-        " security_protocol and sasl_mechanism what the broker has at this port?"
-    )
-
-
-def _why(error: Exception, protocol: str) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer within {REQUEST_TIMEOUT_S:g} s"
-    text = getattr(error, "verify_message", None) or getattr(error, "strerror", None)
-    if text and not isinstance(error, KafkaError):
-        return str(text)
-    return (
-        f"the connection was closed while it was set up ({type(error).__name__}); is"
-        f" security_protocol={protocol} what the broker speaks at this port?"
-    )

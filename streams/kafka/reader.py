@@ -7,7 +7,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
-from streams.kafka.cluster import diagnose
+from streams.kafka.diagnosis import diagnose
 from streams.kafka.security import client_options
 from streams.settings import Settings
 
