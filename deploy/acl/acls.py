@@ -78,6 +78,7 @@ def users_from(settings: Settings) -> tuple[User, ...]:
     summaries = [s for s in outputs if s.setting.endswith("_summary")]
     internal = _of(table, Role.INTERNAL)
     control = [spec for spec in internal if spec.setting == "topic_control"]
+    tables = [spec for spec in internal if spec not in control]
     return (
         User(
             name=app_id,
@@ -109,9 +110,9 @@ def users_from(settings: Settings) -> tuple[User, ...]:
         ),
         User(
             name=f"{app_id}-verify",
-            purpose="`pathgate verify`, with `--repair` too",
+            purpose="`pathgate verify`, with `--repair` too; `replay --from-topics`",
             grants=(
-                *_grants((*sources, *summaries), *_READ, "DescribeConfigs"),
+                *_grants((*sources, *summaries, *tables), *_READ),
                 *_grants(control, *_WRITE),
             ),
         ),

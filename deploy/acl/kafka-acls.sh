@@ -70,9 +70,9 @@ allow pathgate-suites --resource-pattern-type literal \
   --operation Write --operation Describe \
   --topic eval.suite-definition
 
-# `pathgate verify`, with `--repair` too
+# `pathgate verify`, with `--repair` too; `replay --from-topics`
 allow pathgate-verify --resource-pattern-type literal \
-  --operation Read --operation Describe --operation DescribeConfigs \
+  --operation Read --operation Describe \
   --topic agent.tool-called \
   --topic eval.started \
   --topic eval.scored \
@@ -80,7 +80,8 @@ allow pathgate-verify --resource-pattern-type literal \
   --topic run.terminal \
   --topic eval.suite-definition \
   --topic eval.task-summary \
-  --topic eval.suite-summary
+  --topic eval.suite-summary \
+  --topic pathgate-runs-changelog
 allow pathgate-verify --resource-pattern-type literal \
   --operation Write --operation Describe \
   --topic pathgate-control

@@ -48,7 +48,7 @@ issue() {
 issue kafka DNS:kafka,DNS:localhost,IP:127.0.0.1 serverAuth,clientAuth
 issue admin "" clientAuth
 
-for user in pathgate pathgate-topics pathgate-host pathgate-reader; do
+for user in pathgate pathgate-topics pathgate-suites pathgate-verify pathgate-host pathgate-reader; do
   [[ -e $user.password ]] || openssl rand -hex 24 >"$user.password"
 done
 echo "made in $target: ca.crt kafka.pem admin.pem *.password"

@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,16 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from streams.topics import names_from
 from tests.broker.worker.process import WorkerProcess, until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.asyncio, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "streams" / "sample"
 PARTITIONS = 2
 
 
-def pathgate(*args: str, env: dict[str, str] | None = None) -> str:
+def pathgate(
+    *args: str, env: dict[str, str] | None = None, codes: Collection[int] = (0,)
+) -> str:
     """Runs a command to its end; what it wrote to standard output."""
     done = subprocess.run(
         [sys.executable, "-m", "streams.cli", *args],
@@ -33,7 +35,7 @@ def pathgate(*args: str, env: dict[str, str] | None = None) -> str:
         check=False,
         timeout=120,
     )
-    assert done.returncode in {0, 1}, done.stderr
+    assert done.returncode in codes, done.stderr
     return done.stdout
 
 
@@ -69,6 +71,8 @@ def expected() -> dict[str, bytes]:
     printed = pathgate(
         *("replay", str(SAMPLE / "runs.ndjson"), "--suites", str(SAMPLE / "suites")),
         *("--format", "json"),
+        # Two of the sample's runs do not pass.
+        codes={1},
     )
     lines = printed.splitlines()
     return {json.loads(line)["runId"]: line.encode() for line in lines}
@@ -151,6 +155,7 @@ async def count_of_records(secure: Any) -> int:
         await consumer.stop()
 
 
+@pytest.mark.asyncio
 async def test_worker_grades_with_the_shipped_rights(
     secure: Any, topics: None, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -165,6 +170,7 @@ async def test_worker_grades_with_the_shipped_rights(
     assert refused == []
 
 
+@pytest.mark.asyncio
 async def test_worker_recovers_its_tables_with_the_shipped_rights(
     secure: Any, topics: None, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -188,6 +194,27 @@ async def test_worker_recovers_its_tables_with_the_shipped_rights(
     assert await count_of_records(secure) == before
 
 
+def test_verify_runs_with_the_shipped_rights(secure: Any, topics: None) -> None:
+    """Its user can read all that it compares, and ask for rebuilds."""
+    del topics
+    settings = variables(secure, "pathgate-verify")
+    settings["suites_dir"] = str(SAMPLE / "suites")
+    told = pathgate(
+        "verify", "--repair", "--format", "json", env=as_env(settings), codes={0, 3}
+    )
+    assert json.loads(told)["findings"] == []
+
+
+def test_suites_are_published_with_the_shipped_rights(
+    secure: Any, topics: None
+) -> None:
+    """Its user can write suites, and that is all that it needs."""
+    del topics
+    settings = variables(secure, "pathgate-suites")
+    pathgate("suites", "publish", str(SAMPLE / "suites"), env=as_env(settings))
+
+
+@pytest.mark.asyncio
 async def test_worker_names_the_right_that_it_lacks(
     secure: Any, tmp_path: Path
 ) -> None:
@@ -201,6 +228,7 @@ async def test_worker_names_the_right_that_it_lacks(
     )
 
 
+@pytest.mark.asyncio
 async def test_password_is_never_logged(
     secure: Any, topics: None, tmp_path: Path
 ) -> None:

@@ -80,6 +80,8 @@ def pod_specs(manifests: list[Manifest]) -> Iterator[Manifest]:
     for doc in manifests:
         if doc["kind"] in {"StatefulSet", "Job"}:
             yield doc["spec"]["template"]["spec"]
+        if doc["kind"] == "CronJob":
+            yield doc["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
 def settings_of(manifests: list[Manifest], suffix: str) -> dict[str, Any]:
@@ -265,10 +267,32 @@ def test_topics_job_has_its_own_user(rendered: dict[str, list[Manifest]]) -> Non
     assert sasl["secret"]["items"] == [{"key": "secret", "path": "password"}]
 
 
+def test_verifying_has_its_own_user_and_the_same_grading(
+    rendered: dict[str, list[Manifest]],
+) -> None:
+    """It reads with rights of its own, and grades by the very settings of the workers."""
+    manifests = rendered["tls-sasl"]
+    worker = settings_of(manifests, "-settings")
+    verifier = settings_of(manifests, "-verify")
+    assert verifier.pop("sasl_username") == "pathgate-verify"
+    assert worker.pop("sasl_username") == "pathgate"
+    assert verifier == worker
+    for case, arguments in (
+        ("tls-sasl", ["verify"]),
+        ("everything", ["verify", "--repair"]),
+    ):
+        [spec] = pod_specs([only(rendered[case], "CronJob")])
+        assert spec["containers"][0]["args"] == arguments
+        mounts = {m["name"] for m in spec["containers"][0]["volumeMounts"]}
+        assert mounts == {volume["name"] for volume in spec["volumes"]}
+        # Where it keeps the records that it compares with.
+        assert "tmp" in mounts
+
+
 # ---------------------------------------------------------------------- worker
 
 
-@pytest.mark.parametrize("suffix", ["-settings", "-topics"])
+@pytest.mark.parametrize("suffix", ["-settings", "-topics", "-verify"])
 @pytest.mark.parametrize("case", CASES)
 def test_settings_are_what_pathgate_reads(
     rendered: dict[str, list[Manifest]],
@@ -283,7 +307,7 @@ def test_settings_are_what_pathgate_reads(
         if doc["kind"] == "ConfigMap" and doc["metadata"]["name"].endswith(suffix)
     ]
     if not documents:
-        assert suffix == "-topics"
+        assert suffix != "-settings"
         return
     text = documents[0]["data"]["pathgate.toml"]
     for name in re.findall(r'_file = "(.+)"', text):

@@ -47,22 +47,24 @@ def analyze(
     return start
 
 
-@pytest.fixture
-def installed(root: Path, tmp_path: Path) -> Path:
-    """The unit and its drop-in in a directory; the program is one that exists."""
-    source = root / "deploy" / "systemd"
-    text = (source / "pathgate.service").read_text(encoding="utf-8")
-    target = tmp_path / "pathgate.service"
-    target.write_text(text.replace("/opt/pathgate/bin/pathgate", "/bin/true"))
-    shutil.copytree(source / "pathgate.service.d", tmp_path / "pathgate.service.d")
-    return target
+@pytest.fixture(params=["pathgate.service", "pathgate-verify.service"])
+def installed(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Path:
+    """All units in a directory, of which one is looked at; their program exists."""
+    units = tmp_path / "units"
+    shutil.copytree(root / "deploy" / "systemd", units)
+    for unit in units.glob("*.service"):
+        text = unit.read_text(encoding="utf-8")
+        unit.write_text(text.replace("/opt/pathgate/bin/pathgate", "/bin/true"))
+    return units / str(request.param)
 
 
-def test_systemd_accepts_the_unit(
+def test_systemd_accepts_the_units(
     analyze: Callable[..., subprocess.CompletedProcess[str]], installed: Path
 ) -> None:
-    """No unknown key, no bad value, in the unit and its drop-in."""
-    done = analyze("verify", "--man=no", installed)
+    """No unknown key, no bad value, in the unit, its drop-in and its timer."""
+    timer = installed.with_suffix(".timer")
+    units = [installed, timer] if timer.exists() else [installed]
+    done = analyze("verify", "--man=no", *units)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -113,9 +115,11 @@ def test_has_time_to_drain(unit: str) -> None:
     assert "TimeoutStopSec=120\n" in unit
 
 
-def test_variables_are_settings(unit: str, drop_in: str) -> None:
+def test_variables_are_settings(root: Path, unit: str, drop_in: str) -> None:
     """Every PATHGATE_ variable, also those commented out, is one that is read."""
-    names = set(re.findall(r"(PATHGATE_\w+)=", unit + drop_in))
+    verify = root / "deploy/systemd/pathgate-verify.service"
+    text = unit + drop_in + verify.read_text(encoding="utf-8")
+    names = set(re.findall(r"(PATHGATE_\w+)=", text))
     known = {variable_of(name) for name in FIELDS} | {"PATHGATE_CONFIG"}
     assert "PATHGATE_DATA_DIR" in names
     assert names <= known
