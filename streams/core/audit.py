@@ -7,7 +7,7 @@ DESIGN.md §5, "Host audit".
 from collections.abc import Sequence
 from enum import StrEnum
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from schemas.records import Disagreement, HostAudit
 from schemas.summary import EvalSummary
@@ -139,28 +139,23 @@ def compare_summaries(
 
 def _about(
     kind: DisagreementKind,
-    task_id: object,
-    host: object = UNSET,
-    ours: object = UNSET,
+    task_id: str | UnsetType,
+    host: float | UnsetType = UNSET,
+    ours: float | UnsetType = UNSET,
 ) -> Disagreement:
-    return Disagreement(
-        kind=kind.value,
-        task_id=task_id,  # type: ignore[arg-type]  # str or UNSET
-        host=host,  # type: ignore[arg-type]  # a figure or UNSET
-        ours=ours,  # type: ignore[arg-type]  # a figure or UNSET
-    )
+    return Disagreement(kind=kind.value, task_id=task_id, host=host, ours=ours)
 
 
-def _gated(ours: object, host: object, task_id: object) -> list[Disagreement]:
-    if ours is UNSET:
+def _gated(
+    ours: float | UnsetType, host: float | UnsetType, task_id: str | UnsetType
+) -> list[Disagreement]:
+    if isinstance(ours, UnsetType):
         return []
-    if host is UNSET:
+    if isinstance(host, UnsetType):
         return [_about(DisagreementKind.GATED_SCORE_MISSING, task_id, UNSET, ours)]
-    if isinstance(ours, float) and isinstance(host, float):
-        if abs(ours - host) <= TOLERANCE:
-            return []
-        return [_about(DisagreementKind.GATED_SCORE_DIFFERS, task_id, host, ours)]
-    return []
+    if abs(ours - host) <= TOLERANCE:
+        return []
+    return [_about(DisagreementKind.GATED_SCORE_DIFFERS, task_id, host, ours)]
 
 
 def _verdict(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 from fractions import Fraction
 from functools import reduce
+from itertools import accumulate
 from math import comb, lcm
 from typing import NamedTuple
 
@@ -176,7 +177,6 @@ def _curve(groups: Counter[tuple[int, int]], most: int) -> Iterator[Fraction]:
 
 def _choices(n: int, most: int) -> Iterator[int]:
     """``C(n, k)`` for k = 1 to ``most``, each from the one before it."""
-    ways = 1
-    for k in range(1, most + 1):
-        ways = ways * (n - k + 1) // k
-        yield ways
+    return accumulate(
+        range(2, most + 1), lambda ways, k: ways * (n - k + 1) // k, initial=n
+    )

@@ -145,6 +145,8 @@ class FileGrader:
         if run_id is not None:
             state = self._runs.get(run_id) or self._open(run_id)
             state.unreadable = True
+            if state.completed is not None or state.ended is not None:
+                self._cooling[run_id] = None
 
     def finish(self) -> Iterator[GradedRun]:
         """Ends the input: what is open is graded as abandoned.

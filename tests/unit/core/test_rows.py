@@ -109,6 +109,7 @@ def test_facts_may_stand_in_blocks() -> None:
         ("calls_dropped", rows.RowFlag.CALLS_DROPPED),
         ("misrouted", rows.RowFlag.MISROUTED),
         ("idle", rows.RowFlag.IDLE),
+        ("unreadable", rows.RowFlag.UNREADABLE),
     ],
 )
 def test_each_flag_is_its_own(name: str, flag: rows.RowFlag) -> None:
@@ -118,8 +119,17 @@ def test_each_flag_is_its_own(name: str, flag: rows.RowFlag) -> None:
     setattr(state, name, True)
     assert flag == rows.flags_of(state)
     restored = rows.restore_state(RUN, row_of(state), [], CONTEXT, hold=True)
-    names = ("conflict", "overflow", "calls_dropped", "misrouted", "idle")
+    names = ["conflict", "overflow", "calls_dropped", "misrouted", "idle", "unreadable"]
     assert [name] == [other for other in names if getattr(restored, other)]
+
+
+def test_a_fact_stored_twice_is_one_fact() -> None:
+    """In a block and in the tail, as after a crash between the two."""
+    state = stored()
+    facts = list(state.facts.values())
+    restored = rows.restore_state(RUN, row_of(state), [facts[:3]], CONTEXT, hold=True)
+    assert state.facts == restored.facts
+    assert (state.order, 1) == (restored.order, restored.call_count)
 
 
 def test_a_seal_of_a_fact_that_is_gone_is_dropped() -> None:

@@ -323,6 +323,15 @@ def test_a_full_run_still_tells_duplicates_and_takes_marks() -> None:
     assert not state.overflow
 
 
+def test_where_no_call_may_be_held_none_is() -> None:
+    """A limit of 0: every call is left out, with or without others behind it."""
+    context = make_context(max_calls_per_trial=0)
+    lines = [score("t", 5, SMALLER), call("a", 1, SMALLER), call("a", 9, SMALLER)]
+    state, applied = fold(lines, context)
+    assert [NEW, OVERFLOW, OVERFLOW] == applied
+    assert [5] == state.order
+
+
 def test_leaving_a_call_out_regrades_its_trial() -> None:
     """The trial that loses its last call is looked at again."""
     suite = make_suite(task("t", {"match": "exact", "steps": []}), task("u"))

@@ -279,6 +279,17 @@ def test_the_transport_closes_the_gate_under_our_rule_alone() -> None:
     assert record.legacy_passed
 
 
+def test_an_event_that_cannot_be_read_closes_the_gate() -> None:
+    """It may have been a call; once, whatever else was dropped."""
+    suite = make_suite(passScore=0.5)
+    state, _ = fold(Log().start().score("refund").lines, make_context(suite))
+    state.unreadable = True
+    for dropped in (False, True):
+        state.calls_dropped = dropped
+        record = grade_run(state, suite, make_context().policy).suite_record
+        assert ["calls-dropped"] == codes(record.reasons)
+
+
 def test_forbidden_calls_of_no_trial_are_at_most_twenty_lines() -> None:
     """Sorted by entry and tool, each with its number; 25 tools are cut to 20."""
     suite = make_suite(task("t", {"forbidden": ["wire*"]}), passScore=0)

@@ -78,6 +78,29 @@ def test_a_line_that_is_too_long_is_rejected_as_such() -> None:
     assert f"at most {MAX_EVENT_BYTES} bytes" in str(rejected[0].error)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_run_whose_event_cannot_be_read_is_closed(*, late: bool) -> None:
+    """A damaged call may have been a forbidden one; other runs are not touched."""
+    damaged = whole(1).lines[1].replace(b'"toolName":"a"', b'"toolName":7')
+    first = whole(1).lines + whole(2).lines
+    lines = [*first, damaged] if late else [damaged, *first]
+    runs, rejected = replay({"log": lines}, CONTEXT)
+    assert 1 == len(rejected)
+    assert ["calls-dropped"] == runs[run_id(1)].codes
+    assert runs[run_id(2)].passed
+
+
+def test_bytes_that_name_no_run_close_none() -> None:
+    """Half a line, a type nobody reads, a line that was not kept."""
+    other = event("provider.usage", {}, 9, run=run_id(1)).replace(b'9,"s', b'"x","s')
+    with FileGrader(CONTEXT, ignore) as graded:
+        lines = [*whole(1).lines, whole(1).lines[1][:40], other]
+        graded.add("log", [*numbered(lines), Line(99, None)])
+        assert 3 == graded.rejected
+        (run,) = graded.finish()
+    assert json.loads(run.record)["summary"]["passed"]
+
+
 def test_records_come_by_run_id() -> None:
     """Whatever order the runs had."""
     lines = [line for number in (3, 1, 2) for line in whole(number).lines]
@@ -169,6 +192,25 @@ def test_following_emits_a_run_when_it_ends_and_when_it_changes() -> None:
         assert final == follow.emitted[-1]
 
 
+def test_following_emits_a_run_that_lost_an_event() -> None:
+    """After its end: revised at once."""
+    follow = Followed()
+    with follow.graded:
+        assert [True] == follow.add(*whole().lines)
+        damaged = whole().lines[1].replace(b'"toolName":"a"', b'"toolName":7')
+        assert [False] == follow.add(damaged)
+
+
+def test_the_evidence_of_a_run_is_kept() -> None:
+    """By sequence, whatever order it came in; none of a run that is not known."""
+    with FileGrader(CONTEXT, ignore) as graded:
+        graded.add("log", numbered(whole().lines[::-1]))
+        list(graded.finish())
+        facts = graded.evidence_of(run_id(1))
+        assert [0, 1, 2, 3, 4] == [fact.sequence for fact in facts]
+        assert [] == graded.evidence_of("acme/nobody")
+
+
 def test_following_emits_what_never_ended_at_the_end() -> None:
     """As abandoned."""
     follow = Followed()
@@ -238,6 +280,16 @@ def test_runs_that_never_end_are_put_aside(monkeypatch: pytest.MonkeyPatch) -> N
     assert [1] * 1000 == calls
     hosts = [b'"host"' in run.record for run in runs]
     assert [True, False] * 500 == hosts
+
+
+def test_an_ended_run_may_be_put_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is graded in the end like any other."""
+    monkeypatch.setattr(grader, "MAX_OPEN_RUNS", 2)
+    monkeypatch.setattr(grader, "COOLING_RUNS", 1)
+    lines = [*whole(1).lines, *whole(2).lines[:2], *whole(3).lines[:2]]
+    runs, _ = replay({"log": lines + whole(4).lines}, CONTEXT)
+    outcomes = [runs[run_id(number)].record.outcome for number in (1, 2, 3, 4)]
+    assert ["complete", "abandoned", "abandoned", "complete"] == outcomes
 
 
 def test_memory_does_not_grow_with_finished_runs() -> None:
