@@ -180,11 +180,11 @@ def check(trial: tuple[Asked, list[Seen]], key: str) -> None:
 
 
 MANY = settings(
-    max_examples=1000,
+    max_examples=600,
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
-SOME = settings(MANY, max_examples=300)
+SOME = settings(MANY, max_examples=200)
 
 
 @pytest.mark.parametrize("mode", MODES)
