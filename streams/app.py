@@ -20,7 +20,6 @@ from streams.agents.records import Recorder
 from streams.agents.services import Services
 from streams.agents.shard import Options, Shard
 from streams.clock import Clock, SystemClock
-from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.core.context import Context
 from streams.kafka import client_options
@@ -29,6 +28,7 @@ from streams.metrics import Build, KnownLabels, Metrics
 from streams.publish import Publisher
 from streams.recovery import table_manager
 from streams.settings import Settings, policy_from
+from streams.suites import digester_from
 from streams.tables import RunTable
 from streams.topics import TABLE_NAME, names_from, partition_for
 
@@ -67,8 +67,7 @@ class Worker:
         self.clock = clock or SystemClock()
         self.suites = suites
         self.fail = fail
-        key = settings.args_digest_key
-        self.digester = ArgsDigester(key.reveal() if key else None)
+        self.digester = digester_from(settings)
         self.policy = policy_from(settings)
         self.context = Context(
             policy=self.policy, digester=self.digester, suites=suites

@@ -8,14 +8,14 @@ from typing import Self
 
 import msgspec
 
-from streams.errors import PathgateError
+from streams.errors import ConfigurationError
 
 LAYOUT_VERSION = 1
 _LOCK = "worker.lock"
 _MARK = "pathgate.json"
 
 
-class DataDirError(PathgateError):
+class DataDirError(ConfigurationError):
     """The state directory cannot be used; the text says what to do."""
 
 

@@ -21,7 +21,7 @@ from streams.health import Observed
 from streams.kafka import Survey, connect
 from streams.metrics import new_registry
 from streams.settings import Settings
-from streams.suites import compile_suites, load_directory
+from streams.suites import compile_suites, digester_from, load_directory
 from streams.suitetopic import follow_suites
 from streams.topics import TopicsError, check, table_from
 from streams.web import WebServer, create_web
@@ -49,7 +49,7 @@ async def serve(settings: Settings) -> int:
         Exception: What stopped a running worker; nothing that rests on it was
             committed.
     """
-    digester = _digester(settings)
+    digester = digester_from(settings)
     suites = load_suites(settings, digester)
     cluster_id = await check_cluster(settings)
     mark = Mark(
@@ -64,11 +64,6 @@ async def serve(settings: Settings) -> int:
     gc.set_threshold(GC_ALLOCATIONS, 20, 50)
     with DataDir(Path(settings.data_dir), mark):
         return await _Service(settings, suites, new_registry()).run()
-
-
-def _digester(settings: Settings) -> ArgsDigester:
-    key = settings.args_digest_key
-    return ArgsDigester(key.reveal() if key else None)
 
 
 def load_suites(settings: Settings, digester: ArgsDigester) -> dict[str, CompiledSuite]:

@@ -82,6 +82,15 @@ class Committer:
         self._metrics.trials_sealed(len(unsealed))
         self.wake()
 
+    def end_grace(self) -> None:
+        """Grades runs whose host's verdict was not published in its time."""
+        while self._grace and self._grace[0][0] <= self.shard.read_up_to_s:
+            _, run_id = heapq.heappop(self._grace)
+            entry = self.shard.find(run_id)
+            if entry is not None and not entry.closed:
+                self.shard.touch(entry)
+                self.wake()
+
     def drop_unknown(self, unknown: Unknown) -> None:
         """Takes up what waited for ``eval.started``, which has been read."""
         dropped = self.shard.drop(unknown.run_ids)
@@ -97,11 +106,7 @@ class Committer:
                 it was committed.
         """
         while True:
-            timeout_s = self._until_grace_s()
-            try:
-                await asyncio.wait_for(self._work.wait(), timeout_s)
-            except TimeoutError:
-                self._end_grace()
+            await self._work.wait()
             self._work.clear()
             await self.flush()
             if not self._work.is_set():
@@ -168,7 +173,8 @@ class Committer:
         evaluation = self._recorder.evaluate(
             entry,
             self.shard.partition,
-            grace_over=whole_at_s is not None and now_s >= whole_at_s + grace_s,
+            grace_over=whole_at_s is not None
+            and self.shard.read_up_to_s >= whole_at_s + grace_s,
             baseline=baseline,
         )
         if evaluation.waits_for_host and whole_at_s is None:
@@ -184,19 +190,6 @@ class Committer:
             if run_id not in self.shard.runs:
                 rows.update(removal)
         return rows
-
-    def _until_grace_s(self) -> float | None:
-        if not self._grace:
-            return None
-        return max(0.0, self._grace[0][0] - self._clock.now_s())
-
-    def _end_grace(self) -> None:
-        now_s = self._clock.now_s()
-        while self._grace and self._grace[0][0] <= now_s:
-            _, run_id = heapq.heappop(self._grace)
-            entry = self.shard.find(run_id)
-            if entry is not None and not entry.closed:
-                self.shard.touch(entry)
 
     def _side_records(self) -> list[Outgoing]:
         """Dead letters, notes to other partitions, alerts about what is too late."""

@@ -33,6 +33,18 @@ class Taken(NamedTuple):
     timestamp_ms: int
 
 
+class Seals(NamedTuple):
+    """What waits for a cut of all source topics.
+
+    Args:
+        asked_at_s: When the log ends were asked for, seconds since the epoch.
+        unsealed: Scores and endings.
+    """
+
+    asked_at_s: float
+    unsealed: list[Unsealed]
+
+
 class Assigned:
     """One assigned partition, with all that works on it."""
 
@@ -45,10 +57,21 @@ class Assigned:
     ) -> None:
         self.shard = shard
         self.committer = committer
-        self.seals: Barrier[list[Unsealed]] = Barrier(reached)
+        self.seals: Barrier[Seals] = Barrier(reached)
         self.starts: Barrier[Unknown] = Barrier(reached)
         self.sweeper = sweeper
         self.tasks: list[asyncio.Task[None]] = []
+        self.has_ticked = True
+
+    @property
+    def wants_cut(self) -> bool:
+        """Whether scores wait for a cut, or time does and none is under way."""
+        return bool(self.shard.unsealed) or (self.has_ticked and not self.seals.depth)
+
+    def take_seals(self) -> list[Unsealed]:
+        """What waits for the next cut of all source topics."""
+        self.has_ticked = False
+        return self.shard.take_unsealed()
 
     @property
     def waits(self) -> bool:
@@ -125,7 +148,7 @@ class Hub:
         waiting = [
             unsealed[0].seen_at_s
             for one in self._assigned.values()
-            for unsealed in (*one.seals.waiting, one.shard.unsealed)
+            for _, unsealed in (*one.seals.waiting, (0.0, one.shard.unsealed))
             if unsealed
         ]
         return min(waiting, default=None)
@@ -143,7 +166,7 @@ class Hub:
                 self._watch(self._tick(one)),
             ]
             self._assigned[partition] = one
-        if self._barrier_task is None and self._hold:
+        if self._barrier_task is None:
             self._barrier_task = self._watch(self._cut())
         async with self._changed:
             self._changed.notify_all()
@@ -341,9 +364,9 @@ class Hub:
             await self._cut_wanted.wait()
             self._cut_wanted.clear()
             seals = {
-                partition: one.shard.take_unsealed()
+                partition: one.take_seals()
                 for partition, one in self._assigned.items()
-                if one.shard.unsealed and one.seals.depth < _MAX_CUTS
+                if one.wants_cut and one.seals.depth < _MAX_CUTS
             }
             starts = {
                 partition: one.shard.take_unknown()
@@ -363,6 +386,7 @@ class Hub:
     ) -> None:
         tps = {TP(topic, p) for topic in self._sources for p in seals}
         tps |= {TP(self._start_topic, p) for p in starts}
+        asked_at_s = self._clock.now_s()
         ends: dict[TP, int] | None = None
         while ends is None:
             try:
@@ -373,7 +397,8 @@ class Hub:
             one = self._assigned.get(partition)
             if one is not None:
                 places = [TP(topic, partition) for topic in self._sources]
-                one.seals.add({tp: ends[tp] for tp in places}, unsealed)
+                cut = {tp: ends[tp] for tp in places}
+                one.seals.add(cut, Seals(asked_at_s, unsealed))
         for partition, unknown in starts.items():
             one = self._assigned.get(partition)
             if one is not None:
@@ -386,8 +411,11 @@ class Hub:
         for unknown in one.starts.passed():
             one.committer.drop_unknown(unknown)
             self._stepped.set()
-        for unsealed in one.seals.passed():
-            one.committer.seal(unsealed)
+        for asked_at_s, unsealed in one.seals.passed():
+            one.shard.read_up_to_s = asked_at_s
+            if unsealed:
+                one.committer.seal(unsealed)
+            one.committer.end_grace()
 
     # -- time
 
@@ -395,6 +423,7 @@ class Hub:
         while True:
             await asyncio.sleep(self._settings.tick_interval_s)
             one.sweeper.sweep()
+            one.has_ticked = True
             self._cut_wanted.set()
             one.committer.wake()
 

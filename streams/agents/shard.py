@@ -123,6 +123,8 @@ class Shard:
             here: on their own partition nobody may ever hear of them.
         rebuilds: Ids of runs to be rebuilt from the topics.
         too_late: Forbidden calls of runs whose state was removed.
+        read_up_to_s: Everything that was published before this was read,
+            seconds since the epoch; 0 until that is known.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class Shard:
         self.misrouted_evals: list[tuple[str, str]] = []
         self.rebuilds: set[str] = set()
         self.too_late: list[TooLate] = []
+        self.read_up_to_s = 0.0
         self.dropped = RotatingBloom()
         self.runs: dict[str, Entry] = {}
         # Runs first seen since the partition was assigned; None once it is known

@@ -55,17 +55,22 @@ class Sweeper:
         self._cursor, self._is_first = RUN_PREFIX, True
 
     def sweep(self) -> None:
-        """Looks at the next slice of rows, and starts over at the end."""
+        """Looks at the next slice of rows, and starts over at the end.
+
+        Ages are as of what was read: where the worker is behind, the silence of
+        a host is not known.
+        """
         now_s = self._clock.now_s()
         if now_s - self._rotated_at_s > self._settings.late_start_window_s / 2:
             self._shard.dropped.rotate()
             self._rotated_at_s = now_s
+        read_up_to_s = self._shard.read_up_to_s
         limit = FIRST_SLICE_ROWS if self._is_first else SLICE_ROWS
         rows = self._shard.rows.scan(self._cursor, limit)
         for key, data in rows:
             head = decode_head(data)
             run_id = key[len(RUN_PREFIX) :].decode()
-            self._look(run_id, data, head, now_s)
+            self._look(run_id, data, head, read_up_to_s - head.touched_at_s)
         self._rows_seen += len(rows)
         if len(rows) < limit:
             self._cursor, self._is_first = RUN_PREFIX, False
@@ -73,9 +78,8 @@ class Sweeper:
         else:
             self._cursor = rows[-1][0] + b"\x00"
 
-    def _look(self, run_id: str, data: bytes, head: RowHead, now_s: float) -> None:
+    def _look(self, run_id: str, data: bytes, head: RowHead, age_s: float) -> None:
         settings, shard = self._settings, self._shard
-        age_s = now_s - head.touched_at_s
         if head.status is RowStatus.MARKER:
             if age_s > settings.closed_retention_s:
                 self._committer.remove(run_id, removal(run_id, 0, None))
@@ -84,14 +88,14 @@ class Sweeper:
         if held is not None and not held.is_clean:
             return
         if head.status is RowStatus.CLOSED:
-            if age_s > settings.late_window_s:
-                self._remove(run_id, data, now_s)
-            elif self._is_due(head) and (self._is_first or not head.waits):
+            if self._is_due(head) and (self._is_first or not head.waits):
                 self._wake(run_id)
-        elif age_s > settings.run_idle_timeout_s:
-            self._abandon(run_id)
+            elif age_s > settings.late_window_s:
+                self._remove(run_id, data)
         elif self._is_first and self._is_due(head):
             self._wake(run_id)
+        elif age_s > settings.run_idle_timeout_s:
+            self._abandon(run_id)
 
     def _is_due(self, head: RowHead) -> bool:
         """Whether something is to be done about the run without a further event."""
@@ -115,8 +119,9 @@ class Sweeper:
             entry.state.idle = True
             self._shard.touch(entry)
 
-    def _remove(self, run_id: str, data: bytes, now_s: float) -> None:
+    def _remove(self, run_id: str, data: bytes) -> None:
         row = decode_row(data)
         record = row.published.get("")
-        last = marker(now_s, row.suite_key, passed=record is not None and record.passed)
+        passed = record is not None and record.passed
+        last = marker(self._clock.now_s(), row.suite_key, passed=passed)
         self._committer.remove(run_id, removal(run_id, row.blocks, last))
