@@ -5,6 +5,7 @@ has to be written is collected for the committer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -300,7 +301,14 @@ class Shard:
         surplus = len(self.runs) - self.options.cache_runs
         if surplus <= 0:
             return
-        for run_id in [r for r, e in self.runs.items() if e.is_clean][:surplus]:
+        # A run that may lack calls is stored as one that does: kept until that is
+        # known, or it would be rebuilt when it is read back.
+        clean = (
+            run_id
+            for run_id, entry in self.runs.items()
+            if entry.is_clean and not self.may_lack_calls(run_id)
+        )
+        for run_id in list(islice(clean, surplus)):
             del self.runs[run_id]
 
     def _lose(self, data: bytes) -> None:
