@@ -195,9 +195,13 @@ def test_a_difference_would_be_seen() -> None:
 
 
 def test_command_line_prints_each_form(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A settings file of one's own gives the forms for its names."""
+    # The tests' own variable, which no program of the project reads.
+    monkeypatch.delenv("PATHGATE_TOOLS_CACHE", raising=False)
     config = tmp_path / "my.toml"
     config.write_text('app_id = "gate"\n', encoding="utf-8")
     for form in ("script", "strimzi", "table"):
