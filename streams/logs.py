@@ -76,7 +76,8 @@ def configure(level: LogLevel, style: LogFormat, stream: TextIO = sys.stderr) ->
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.value)
-    quiet = level if level is LogLevel.DEBUG else LogLevel.WARNING
+    # Never DEBUG: aiokafka then logs whole responses, and with them content.
+    quiet = LogLevel.INFO if level is LogLevel.DEBUG else LogLevel.WARNING
     for library in _LIBRARIES:
         logging.getLogger(library).setLevel(quiet.value)
     structlog.configure(
