@@ -180,15 +180,11 @@ def _figures(
     found = []
     if abs(host[0] - ours[0]) > TOLERANCE:
         found.append(
-            Disagreement(
-                kind=DisagreementKind.AGGREGATE_DIFFERS.value,
-                host=host[0],
-                ours=ours[0],
-            )
+            _about(DisagreementKind.AGGREGATE_DIFFERS, UNSET, host[0], ours[0])
         )
     found.extend(
-        Disagreement(kind=DisagreementKind.COUNTS_DIFFER.value, host=theirs, ours=own)
-        for theirs, own in zip(host[1:], ours[1:], strict=True)
-        if theirs != own
+        _about(DisagreementKind.COUNTS_DIFFER, UNSET, host[place], ours[place])
+        for place in (1, 2)
+        if host[place] != ours[place]
     )
     return found

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.errors import DecodeError, SuiteError
-from schemas.suite import PassRule, Suite, Thresholds
+from schemas.suite import PassRule, Suite, Task, Thresholds
 from streams.core.arguments import ArgsDigester
 from streams.core.evidence import hidden_key
 from streams.core.pairing import bits
@@ -129,14 +129,13 @@ _MAX_REMEMBERED_TOOLS = 4096
 
 
 def _expectation(
-    task: object,
+    task: Task,
     index: int,
     digester: ArgsDigester,
     aliases: Mapping[str, str],
     source: str,
 ) -> Expectation | None:
-    expected = getattr(task, "expected", None)
-    trajectory = expected.trajectory if expected is not None else None
+    trajectory = task.expected.trajectory if task.expected is not None else None
     if trajectory is None:
         return None
     where = f"$.tasks[{index}].expected.trajectory"

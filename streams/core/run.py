@@ -403,7 +403,6 @@ class RunState:
                 self._disputed.discard(last)
                 self.call_count -= 1
                 self.rewritten = True
-                self._by_node = None
                 self._invalidate_after(last, fact.node_id, context)
                 return True
         return False
@@ -545,7 +544,7 @@ class RunState:
         suite, started = self.suite, fresh.started
         if suite is not None and started is not None and started.suite_key == suite.key:
             fresh.know_suite(suite)
-        self.dirty.update(self._by_task, fresh.dirty)
+        self.dirty |= fresh.dirty
         for name in _DERIVED:
             setattr(self, name, getattr(fresh, name))
         self.results = {}

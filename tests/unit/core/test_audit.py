@@ -11,6 +11,7 @@ from streams.core.audit import TOLERANCE, compare_summaries
 from streams.core.summarize import grade_run
 from tests.factories import Log, fold, make_context, make_suite, task
 
+UNSET = msgspec.UNSET
 SUITE = make_suite(
     task("a", {"match": "exact", "steps": [{"tool": "x"}]}), task("b"), passScore=0.6
 )
@@ -31,7 +32,7 @@ def compare(
     for key, value in change.items():
         where, _, field = key.rpartition(".")
         target = tasks.setdefault(where, {}) if where else document
-        if value is msgspec.UNSET:
+        if value is UNSET:
             del target[field]
         else:
             target[field] = value
@@ -49,25 +50,25 @@ def test_a_host_that_agrees_has_no_disagreement() -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"passed": False}, [("verdict-differs", None, False, True)]),
-        ({"aggregateScore": 0.7}, [("aggregate-differs", None, 0.7, 0.85)]),
-        ({"taskCount": 3}, [("counts-differ", None, 3, 2)]),
-        ({"passedCount": 0}, [("counts-differ", None, 0, 2)]),
-        ({"gatedAggregateScore": 0.1}, [("gated-score-differs", None, 0.1, 0.85)]),
+        ({"passed": False}, [("verdict-differs", UNSET, False, True)]),
+        ({"aggregateScore": 0.7}, [("aggregate-differs", UNSET, 0.7, 0.85)]),
+        ({"taskCount": 3}, [("counts-differ", UNSET, 3, 2)]),
+        ({"passedCount": 0}, [("counts-differ", UNSET, 0, 2)]),
+        ({"gatedAggregateScore": 0.1}, [("gated-score-differs", UNSET, 0.1, 0.85)]),
         (
-            {"gatedAggregateScore": msgspec.UNSET},
-            [("gated-score-missing", None, None, 0.85)],
+            {"gatedAggregateScore": UNSET},
+            [("gated-score-missing", UNSET, UNSET, 0.85)],
         ),
         ({"a.score": 0.5}, [("score-differs", "a", 0.5, 0.8)]),
         ({"a.passed": False}, [("verdict-differs", "a", False, True)]),
         ({"a.gatedScore": 0.5}, [("gated-score-differs", "a", 0.5, 0.8)]),
         (
-            {"a.gatedScore": msgspec.UNSET},
-            [("gated-score-missing", "a", None, 0.8)],
+            {"a.gatedScore": UNSET},
+            [("gated-score-missing", "a", UNSET, 0.8)],
         ),
         # A host may carry it where we do not: RFC 0246 §D leaves that open.
         ({"b.gatedScore": 0.9}, []),
-        ({"a.taskId": ""}, [("counts-differ", "a", None, None)]),
+        ({"a.taskId": ""}, [("counts-differ", "a", UNSET, UNSET)]),
     ],
     ids=str,
 )
@@ -76,11 +77,7 @@ def test_each_field_that_differs_is_one_disagreement(
 ) -> None:
     """With the task it is about, the host's figure and ours."""
     assert found == [
-        (
-            d.kind,
-            *(None if v is msgspec.UNSET else v for v in (d.task_id, d.host, d.ours)),
-        )
-        for d in compare(ours(), change)
+        (d.kind, d.task_id, d.host, d.ours) for d in compare(ours(), change)
     ]
 
 
@@ -114,6 +111,16 @@ def test_refusing_what_we_pass_is_no_missing_migration() -> None:
     """Whatever the old rule says."""
     (found,) = compare(ours(), {"passed": False}, legacy_passed=True)
     assert "verdict-differs" == found.kind
+
+
+def test_a_difference_as_large_as_the_tolerance_is_none() -> None:
+    """Ours are 0, the host's are the tolerance itself; twice that differs."""
+    log = Log().start().call("x").score("a", 0).score("b", 0)
+    state, _ = fold(log.lines, make_context(SUITE))
+    summary = grade_run(state, SUITE, make_context().policy).suite_record.summary
+    for field in ("aggregateScore", "gatedAggregateScore", "a.score", "a.gatedScore"):
+        assert [] == compare(summary, {field: TOLERANCE})
+        assert 1 == len(compare(summary, {field: 2 * TOLERANCE}))
 
 
 def test_rounding_is_no_disagreement() -> None:

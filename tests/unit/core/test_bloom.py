@@ -30,6 +30,7 @@ def test_an_empty_filter_has_no_member() -> None:
 def test_two_generations_are_remembered() -> None:
     """A member survives one rotation and not two."""
     known = RotatingBloom(16)
+    assert "run-1" not in known
     known.add("run-1")
     assert "run-1" in known
     known.rotate()

@@ -61,6 +61,12 @@ def test_tasks_keep_their_place() -> None:
         ([steps(ANY), steps(WHOLE)], ArgsNeed.WHOLE, set()),
         # Another task's whole arguments are shown by key too, once keys are kept.
         ([steps(WHOLE), steps(SUBSET)], ArgsNeed.PARTS, {"x", "y", "z"}),
+        # Keys of other tools are no business of this one.
+        (
+            [steps(SUBSET), steps({"tool": "b", "args": {"q": 1}})],
+            ArgsNeed.PARTS,
+            {"x"},
+        ),
         ([], ArgsNeed.NONE, set()),
     ],
 )
@@ -76,7 +82,13 @@ def test_a_tool_keeps_what_any_task_compares(
     assert keys == set(kept.named.values())
     assert not keys & set(kept.named)
     assert need is suite.args_need("a")
-    assert ArgsNeed.NONE is suite.args_need("b")
+    assert ArgsNeed.NONE is suite.args_need("nobody")
+
+
+def test_a_task_may_expect_nothing_at_all() -> None:
+    """Without ``expected`` there is no expectation either."""
+    suite = make_suite({"taskId": "t"}, task("u"))
+    assert () == suite.expectations
 
 
 def test_what_is_remembered_of_tool_names_is_bounded() -> None:
@@ -118,3 +130,4 @@ def test_an_expectation_without_meaning_names_its_place() -> None:
         make_suite(task("t"), task("u", bad))
     assert "suite" == caught.value.source
     assert caught.value.path.startswith("$.tasks[1].expected.trajectory")
+    assert "expected a tool that is not forbidden" == caught.value.expected

@@ -149,6 +149,7 @@ def test_a_marker_says_little() -> None:
             row.tail,
             row.published[""].passed,
         )
+        assert rows.Published(0, b"", passed) == row.published[""]
 
 
 def test_an_older_row_is_read() -> None:

@@ -105,6 +105,46 @@ def test_one_number_written_in_two_ways_is_one_event() -> None:
     assert [NEW, DUPLICATE] == applied
 
 
+def passes(number: str, *, passed: bool, cost: str | None = None) -> bytes:
+    log = Log(first=1).score("t", number, passed=passed, event_id=SMALLER)
+    line = log.lines[0]
+    if cost is not None:
+        line = line.replace(b'"passed"', b'"costUsd":' + cost.encode() + b',"passed"')
+    return line
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            passes("0.5", passed=False),
+            passes("0.50", passed=False),
+            passes("0.5", passed=True),
+        ],
+        [
+            passes("1", passed=False, cost="0.1"),
+            passes("1", passed=False, cost="0.10"),
+            passes("1", passed=True, cost="0.1"),
+        ],
+        [passes("1", passed=True, cost="0.1"), passes("1", passed=True, cost="0.2")],
+        [passes("1", passed=True, cost="0.2"), passes("1", passed=True, cost="3")],
+    ],
+)
+def test_the_spelling_of_a_number_never_decides(lines: list[bytes]) -> None:
+    """Of events with one id the same stands, in any order of arrival."""
+    stands = [fold(order, make_context())[0].facts[1] for order in permutations(lines)]
+    assert all(stands[0] == fact for fact in stands)
+
+
+def test_of_two_verdicts_with_one_id_the_same_stands() -> None:
+    """In either order."""
+    one, other, _ = both_orders(
+        Log(first=1).completed(0.5, event_id=SMALLER).lines[0],
+        Log(first=1).completed(0.25, event_id=SMALLER).lines[0],
+    )
+    assert one.facts == other.facts
+
+
 def test_a_missing_cost_is_not_a_cost_of_nothing() -> None:
     """Two events that differ in that alone: in either order the same stands."""
     one, other, _ = both_orders(
@@ -278,6 +318,13 @@ def test_three_starts_in_one_place_stay_ambiguous() -> None:
     assert (SMALLER, True) == (state.started.event_id, state.started.disputed)
 
 
+def test_a_start_in_dispute_is_still_the_same_event() -> None:
+    """Read again it is a duplicate, whichever stands."""
+    lines = [start(event_id=SMALLER), start("acme.evals.other", 0, LARGER)]
+    _, applied = fold([*lines, *lines], make_context())
+    assert [NEW, CONFLICT, DUPLICATE, CONFLICT] == applied
+
+
 def test_the_first_verdict_and_the_first_ending_count() -> None:
     """Of several, by sequence, whatever came first."""
     log = Log().completed(0.5).completed(0.25).end("run.failed").end("run.cancelled")
@@ -396,6 +443,11 @@ def interleaved() -> RunState:
     return state
 
 
+def test_a_task_without_scores_has_none() -> None:
+    """An empty list, not nothing."""
+    assert [] == interleaved().scores_of("nobody")
+
+
 def test_by_sequence_calls_belong_to_the_next_score() -> None:
     """Whatever their node; those before the start and after the last to none."""
     state = interleaved()
@@ -440,6 +492,59 @@ def test_a_late_call_touches_the_one_trial_it_belongs_to(attribution: str) -> No
     expected = {2} if attribution == "sequence" else {3}
     assert expected == {2, 3} - set(state.results)
     assert ({"t"} if attribution == "sequence" else {"u"}) == state.dirty
+
+
+def test_a_late_call_of_a_node_without_scores_touches_no_trial() -> None:
+    """By node it belongs to none, though scores come after it."""
+    context = make_context(make_suite(), attribution="node")
+    state, _ = fold(
+        [*Log().start().lines, *Log(first=5).score("refund", node="n1").lines], context
+    )
+    grade_run(state, state.suite, context.policy)
+    apply(state, Log(first=3).call("a", node="n8").lines[0], context)
+    assert {5} == set(state.results)
+
+
+def test_a_replaced_call_is_seen_by_node() -> None:
+    """What was worked out by node before a conflict is worked out again."""
+    context = make_context(make_suite(), attribution="node")
+    lines = [*Log().start().lines, call("a", 1, LARGER), score("refund", 2, SMALLER)]
+    state, _ = fold(lines, context)
+    assert ["a"] == tools_of(state, 2, Attribution.NODE)
+    apply(state, call("b", 1, SMALLER), context)
+    assert ["b"] == tools_of(state, 2, Attribution.NODE)
+
+
+def test_leaving_out_a_nodes_call_regrades_the_nodes_trial() -> None:
+    """The next score of its node, not of any other."""
+    context = make_context(
+        make_suite(task("t"), task("u")), attribution="node", max_calls_per_trial=1
+    )
+    log = Log().start()
+    log.next = 2
+    log.calls(*["a"] * RUN_CALLS_FACTOR, node="n1").score("u").score("t", node="n1")
+    state, _ = fold(log.lines, context)
+    grade_run(state, state.suite, context.policy)
+    first, second = state.scores
+    apply(state, Log(first=1).call("a", node="n7").lines[0], context)
+    assert {first} == set(state.results)
+    assert RUN_CALLS_FACTOR - 1 == len(tools_of(state, second, Attribution.NODE))
+
+
+def test_a_dispute_about_a_call_that_is_left_out_is_forgotten() -> None:
+    """The run is closed by what is left out; nothing is looked up that is gone."""
+    suite = make_suite(task("t", ARGUED))
+    context = make_context(suite, max_calls_per_trial=1)
+    lines = [
+        *Log().start().lines,
+        *many_calls(RUN_CALLS_FACTOR - 1, first=2),
+        *(call("a", 50, SMALLER, {"x": x}) for x in (1, 2)),
+    ]
+    state, _ = fold(lines, context)
+    assert state.is_contradictory
+    apply(state, call("a", 1, SMALLER), context)
+    assert 50 not in state.facts
+    assert state.is_contradictory is False
 
 
 def test_a_late_score_splits_the_trial_after_it() -> None:
@@ -534,6 +639,17 @@ def merged(
     return state
 
 
+def test_restored_facts_are_no_news() -> None:
+    """What was sealed stays sealed; what comes after waits."""
+    context = make_context(make_suite())
+    whole, _ = fold(Log().start().score("refund").end().lines, context)
+    state = RunState(RUN, hold=True)
+    state.restore(whole.facts.values(), context)
+    assert set() == state.unsealed
+    apply(state, score("refund", 9, SMALLER), context)
+    assert {9} == state.unsealed
+
+
 def test_merging_facts_is_reading_their_events() -> None:
     """New ones are added and wait, known ones change nothing."""
     context = make_context(make_suite(task("t", ARGUED)))
@@ -556,6 +672,30 @@ def test_merging_keeps_of_arguments_what_the_suite_needs() -> None:
         fact = state.facts[1]
         assert isinstance(fact, Call)
         assert (None, None) == (fact.digest, fact.parts)
+
+
+def test_merging_keys_that_no_step_names_disputes_nothing() -> None:
+    """Kept before or after the suite was known: the same call, in either order."""
+    context = make_context(make_suite(task("t", PARTLY)))
+    begun = Log().start().lines
+    called = Log(first=1).call("a", {"x": 1, "y": 2}).lines
+    for held, stored in ([begun + called, called], [called, begun + called]):
+        state = merged(context, held, stored)
+        assert not state.is_contradictory
+        fact = state.facts[1]
+        assert isinstance(fact, Call)
+        assert {"x"} == set(fact.parts or ())
+
+
+def test_merging_what_stands_replaces_what_falls() -> None:
+    """With the suite known, and all derived anew."""
+    suite = make_suite()
+    context = make_context(suite)
+    begun = Log().start().lines
+    state = merged(context, [*begun, call("b", 1, LARGER)], [call("a", 1, SMALLER)])
+    fact = state.facts[1]
+    assert isinstance(fact, Call)
+    assert ("a", suite) == (fact.tool, state.suite)
 
 
 def test_merging_a_contradiction_is_a_conflict() -> None:

@@ -193,6 +193,14 @@ def test_a_failed_mean_says_by_how_much() -> None:
     assert (0.375, 0.5) == (below.value, below.limit)
 
 
+def test_a_mean_at_the_bar_is_not_below_it() -> None:
+    """One trial too many: that is the reason, and no other."""
+    suite = make_suite(count=1, rule="mean", passScore=0.5)
+    log = Log().start().score("refund", 0.5).score("refund", 0.5)
+    record = grade(log, make_context(suite)).tasks["refund"]
+    assert ["extra-trial"] == codes(record.reasons)
+
+
 def test_the_declared_bar_goes_before_the_default() -> None:
     """``default_pass_score`` is for suites that declare none; 0 is declared."""
     log = Log().start().score("refund", 0.3)
