@@ -75,6 +75,7 @@ def users_from(settings: Settings) -> tuple[User, ...]:
     events = [spec for spec in sources if spec.setting != "topic_suite_definition"]
     suites = [spec for spec in sources if spec not in events]
     outputs = _of(table, Role.OUTPUT)
+    runs = [s for s in outputs if s.setting == "topic_suite_summary"]
     summaries = [s for s in outputs if s.setting.endswith("_summary")]
     internal = _of(table, Role.INTERNAL)
     control = [spec for spec in internal if spec.setting == "topic_control"]
@@ -86,6 +87,8 @@ def users_from(settings: Settings) -> tuple[User, ...]:
             grants=(
                 *_grants(sources, *_READ, "DescribeConfigs"),
                 *_grants(outputs, *_WRITE, "DescribeConfigs"),
+                # Of a run that is the baseline of another.
+                *_grants(runs, "Read"),
                 *_internal(internal, app_id),
                 Grant(kind="group", name=app_id, operations=_READ),
                 # A later version of the tables has a group of its own, so named
@@ -106,7 +109,8 @@ def users_from(settings: Settings) -> tuple[User, ...]:
         User(
             name=f"{app_id}-suites",
             purpose="`pathgate suites publish`",
-            grants=_grants(suites, *_WRITE),
+            # Read, since a version that is published is not written over.
+            grants=_grants(suites, "Read", *_WRITE),
         ),
         User(
             name=f"{app_id}-verify",

@@ -39,6 +39,9 @@ allow pathgate --resource-pattern-type literal \
   --topic eval.suite-summary \
   --topic eval.gate-alert \
   --topic eval.dead-letter
+allow pathgate --resource-pattern-type literal \
+  --operation Read \
+  --topic eval.suite-summary
 allow pathgate --resource-pattern-type prefixed \
   --operation Read --operation Write --operation Describe --operation DescribeConfigs \
   --topic pathgate-
@@ -67,7 +70,7 @@ allow pathgate-topics --resource-pattern-type literal \
 
 # `pathgate suites publish`
 allow pathgate-suites --resource-pattern-type literal \
-  --operation Write --operation Describe \
+  --operation Read --operation Write --operation Describe \
   --topic eval.suite-definition
 
 # `pathgate verify`, with `--repair` too; `replay --from-topics`
