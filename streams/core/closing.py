@@ -74,16 +74,6 @@ def _is_sealed(state: RunState, mark: Completed | Ended | None) -> bool:
     return mark is not None and mark.sequence not in state.unsealed
 
 
-def is_settled(state: RunState, suite: CompiledSuite | None) -> bool:
-    """Whether a log file is expected to hold nothing more of this run.
-
-    The host's verdict or the run's end was read, with every declared trial.
-    """
-    if state.completed is None and state.ended is None:
-        return False
-    return suite is not None and is_whole(state, suite)
-
-
 def _everything(suite: CompiledSuite | None) -> Due:
     tasks = () if suite is None else tuple(task.task_id for task in suite.tasks)
     return Due(tasks, suite=True)

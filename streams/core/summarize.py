@@ -40,6 +40,9 @@ from streams.core.verdict import decide, outcome_of
 UNKNOWN_SUITE_ID = "unknown.evals.unknown"
 UNKNOWN_SUITE_VERSION = "0.0.0"
 
+MAX_EXTRA_TRIALS = 100
+"""A record has to stay small enough to send, whatever a host repeats."""
+
 
 class Graded(msgspec.Struct, frozen=True):
     """A run graded as a whole.
@@ -123,7 +126,12 @@ def task_record(
         state: The run's evidence.
         suite: Its suite.
         figures: The task's figures.
+
+    Returns:
+        The record. It lists the declared trials and at most
+        ``MAX_EXTRA_TRIALS`` more; its figures rest on all.
     """
+    listed = figures.trials[: figures.declared + MAX_EXTRA_TRIALS]
     return TaskRecord(
         record_version=RECORD_VERSION,
         run_id=state.run_id,
@@ -136,7 +144,7 @@ def task_record(
         task=figures.entry,
         trials=tuple(
             _trial_entry(number, trial, figures.task)
-            for number, trial in enumerate(figures.trials, 1)
+            for number, trial in enumerate(listed, 1)
         ),
         reasons=figures.reasons,
         legacy_passed=figures.legacy_passed,

@@ -157,7 +157,7 @@ def _stray_reasons(strays: Sequence[TrialResult]) -> list[Reason]:
         counts[trial.score.task_id] = counts.get(trial.score.task_id, 0) + 1
     return [
         Reason(code=RunReason.UNKNOWN_TASK.value, task_id=task_id, count=count)
-        for task_id, count in sorted(counts.items())
+        for task_id, count in sorted(counts.items())[:_MAX_NAMES]
     ]
 
 
@@ -181,7 +181,7 @@ def path_reasons(
             observed=tool,
             count=count,
         )
-        for (entry, tool), count in sorted(hits.items())[:_MAX_HITS]
+        for (entry, tool), count in sorted(hits.items())[:_MAX_NAMES]
     )
     most = policy.max_calls_per_trial
     if state.overflow or (
@@ -199,7 +199,8 @@ def path_reasons(
     return reasons
 
 
-_MAX_HITS = 20
+# Of names that come from the wire; a record has to stay small enough to send.
+_MAX_NAMES = 20
 
 
 def lacks_calls(state: RunState, suite: CompiledSuite) -> bool:

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from schemas.catalog import schema
 from schemas.codec import decode_event, encode
 from schemas.records import SuiteRecord
 from streams.core import rows
@@ -23,6 +25,9 @@ from tests.properties.strategies import (
     Scenario,
     scenarios,
 )
+
+SUITE_SCHEMA = jsonschema_rs.validator_for(schema("suite-summary"))
+TASK_SCHEMA = jsonschema_rs.validator_for(schema("task-summary"))
 
 
 def published(
@@ -280,6 +285,9 @@ def test_every_failure_has_a_reason_and_every_ratio_its_range(
         record = outcome.record
         # Decoding checks every range: ratios 0 to 1, counts from 0.
         assert record == msgspec.json.decode(outcome.raw[0], type=SuiteRecord)
+        SUITE_SCHEMA.validate(json.loads(outcome.raw[0]))
+        for raw in outcome.raw[1:]:
+            TASK_SCHEMA.validate(json.loads(raw))
         assert run_id == record.run_id
         assert record.summary.passed is not bool(record.reasons)
         passed = sum(entry.passed for entry in record.summary.tasks)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.core.closing import NOTHING_DUE, Due, due, is_settled, is_whole
+from streams.core.closing import NOTHING_DUE, Due, due, is_whole
 from streams.core.run import RunState
 from tests.factories import Log, apply, fold, make_context, make_suite, task
 
@@ -151,16 +151,3 @@ def test_a_run_is_whole_when_every_declared_trial_is_sealed() -> None:
     log = Log().start().score("a").score("a").score("a").score("b")
     assert not is_whole(seal_all(held(log)), SUITE)
     assert is_whole(seal_all(held(whole().score("a"))), SUITE)
-
-
-def test_a_run_is_settled_when_it_is_whole_and_ended() -> None:
-    """A log is expected to hold nothing more of it."""
-    for log, suite, settled in [
-        (whole(), SUITE, False),
-        (whole().completed(), SUITE, True),
-        (whole().end(), SUITE, True),
-        (Log().start().score("a").end(), SUITE, False),
-        (whole().end(), None, False),
-    ]:
-        state, _ = fold(log.lines, CONTEXT)
-        assert settled is is_settled(state, suite)

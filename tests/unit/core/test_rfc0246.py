@@ -4,12 +4,15 @@ Each host leg is also held against doubles that change our records into those
 of a host that must fail it: a leg that passes everyone proves nothing.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jsonschema_rs
 import msgspec
 import pytest
 
+from schemas.catalog import schema
 from schemas.suite import PassRule
 from schemas.summary import EvalSummary
 from streams.core.compiled import CompiledSuite
@@ -170,18 +173,18 @@ def summary_with(task_fields: Json, suite_fields: Json) -> bytes:
     )
 
 
+SCHEMA = jsonschema_rs.validator_for(schema("eval-summary"))
 FIELDS_SHAPE = "openwop.requirement.0246.gated-fields-shape"
 
 
 @pytest.mark.parametrize("value", [0, 0.0, 0.45, 1, 1.0], ids=str)
 @pytest.mark.parametrize("leg", [FIELDS_SHAPE])
 def test_gated_fields_take_any_ratio(leg: str, value: float) -> None:
-    """Both fields validate from 0 to 1."""
+    """Both fields validate from 0 to 1, in the schema and in our model."""
     assert leg
-    summary = msgspec.json.decode(
-        summary_with({"gatedScore": value}, {"gatedAggregateScore": value}),
-        type=EvalSummary,
-    )
+    data = summary_with({"gatedScore": value}, {"gatedAggregateScore": value})
+    assert SCHEMA.is_valid(json.loads(data))
+    summary = msgspec.json.decode(data, type=EvalSummary)
     assert (value, value) == (
         summary.tasks[0].gated_score,
         summary.gated_aggregate_score,
@@ -196,6 +199,7 @@ def test_gated_fields_refuse_all_else(leg: str, field: str, value: object) -> No
     assert leg
     own = {field: value}
     data = summary_with(own, {}) if field == "gatedScore" else summary_with({}, own)
+    assert not SCHEMA.is_valid(json.loads(data))
     with pytest.raises(msgspec.ValidationError, match=rf"\.{field}`"):
         msgspec.json.decode(data, type=EvalSummary)
 

@@ -306,6 +306,30 @@ def test_forbidden_calls_of_no_trial_are_at_most_twenty_lines() -> None:
     assert [f"wire-{n:02d}" for n in range(20)] == [r.observed for r in reasons]
 
 
+def test_unknown_tasks_are_at_most_twenty_lines() -> None:
+    """The first by id; every score of them is counted in the evidence."""
+    log = Log().start().score("refund")
+    for number in range(25):
+        log.score(f"zz-{number:02d}").score(f"zz-{number:02d}")
+    record = grade(log, make_context(make_suite(passScore=0))).record
+    assert [(f"zz-{n:02d}", 2) for n in range(20)] == [
+        (reason.task_id, reason.count) for reason in record.reasons
+    ]
+    assert 51 == record.evidence.scores
+
+
+def test_a_task_record_lists_a_bounded_number_of_trials() -> None:
+    """Two declared and a hundred more; what is left out still counts."""
+    log = Log().start()
+    for _ in range(103):
+        log.score("refund", 1)
+    record = grade(log, make_context(make_suite(count=2))).tasks["refund"]
+    assert list(range(1, 103)) == [trial.trial for trial in record.trials]
+    assert 103 == record.evidence.scores
+    assert record.task.trials
+    assert 103 == record.task.trials.scored
+
+
 def test_no_call_evidence_needs_an_expectation() -> None:
     """A suite without any rests on scores alone."""
     log = Log().start().score("refund")
