@@ -31,6 +31,7 @@ logger = structlog.get_logger()
 DRAIN_LIMIT_S = 20.0
 GC_ALLOCATIONS = 50_000
 STOP_LIMIT_S = 30.0
+CLOSE_LIMIT_S = 5.0
 SUITES_LIMIT_S = 30.0
 
 
@@ -197,7 +198,7 @@ class _Service:
             await _within(DRAIN_LIMIT_S, self.worker.hub.drain())
         await _within(STOP_LIMIT_S, self.worker.app.stop())
         await _within(DRAIN_LIMIT_S, self.worker.hub.revoke())
-        await _within(DRAIN_LIMIT_S, self.worker.publisher.stop())
+        await _within(CLOSE_LIMIT_S, self.worker.publisher.stop())
         await self._web.stop()
         logger.info("worker_stopped", took_s=round(time.monotonic() - began_s, 2))
 

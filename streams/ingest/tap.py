@@ -21,6 +21,7 @@ from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Transport
 from faust.types import TP
+from mode.threads import ServiceThread, WorkerThread
 
 from streams.ingest.chunk import Record
 from streams.ingest.unpack import Unpacker
@@ -64,8 +65,18 @@ class Placed(NamedTuple):
     position: int | None
 
 
+class _Thread(WorkerThread):
+    """A thread that does not keep the process alive when it cannot be stopped."""
+
+    def __init__(self, service: ServiceThread, **kwargs: Any) -> None:
+        super().__init__(service, **kwargs)
+        self.daemon = True
+
+
 class BatchConsumerThread(AIOKafkaConsumerThread):
     """Faust's consumer thread that can also hand out chunks of source topics."""
+
+    Worker: type[WorkerThread] = _Thread
 
     def __post_init__(self) -> None:
         """Sets up what the two threads share."""
