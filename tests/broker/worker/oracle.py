@@ -10,7 +10,6 @@ from streams.core.compiled import CompiledSuite
 from streams.core.context import Context
 from streams.replay import FileGrader, Line
 from streams.settings import Settings, policy_from
-
 from tests.broker.worker.workload import Event, Json
 
 

@@ -24,7 +24,7 @@ async def until(true: Callable[[], bool], what: str, limit_s: float = 0) -> None
     limit_s = limit_s or PATIENCE_S
     try:
         async with asyncio.timeout(limit_s):
-            while not true():  # noqa: ASYNC110 - other processes set no event
+            while not true():
                 await asyncio.sleep(0.03)
     except TimeoutError:
         raise AssertionError(f"waited {limit_s:.0f} s in vain: {what}") from None

@@ -95,7 +95,7 @@ async def test_a_run_whose_state_was_removed_is_not_begun_anew(
         return len(rows[row] or b"")
 
     async with asyncio.timeout(20):
-        while await size() > 60:  # noqa: ASYNC110 - a few bytes: the marker
+        while await size() > 60:
             await asyncio.sleep(0.2)
     late = RunLog(run.run_id, first_sequence=run.sequence)
     late.call("wire_money")

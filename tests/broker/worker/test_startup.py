@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from deploy.kafka.broker import KafkaCluster, free_ports
+from streams.datadir import LAYOUT_VERSION
+from streams.serve import check_cluster
 from tests.broker.worker.site import PARTITIONS, Site
 from tests.broker.worker.workload import GATED, gated_run, mixed
 
@@ -28,12 +29,12 @@ async def _recreate(site: Site, topic: str, partitions: int | None) -> None:
     try:
         await admin.delete_topics([topic])
         async with asyncio.timeout(20):
-            while topic in await admin.list_topics():  # noqa: ASYNC110 - the broker sets no event
+            while topic in await admin.list_topics():
                 await asyncio.sleep(0.05)
         if partitions:
             await admin.create_topics([NewTopic(topic, partitions, 1)])
             async with asyncio.timeout(20):
-                while topic not in await admin.list_topics():  # noqa: ASYNC110 - as above
+                while topic not in await admin.list_topics():
                     await asyncio.sleep(0.05)
     finally:
         await admin.close()
@@ -87,57 +88,33 @@ async def test_a_state_directory_in_use_is_refused(make_site: MakeSite) -> None:
     assert first.is_running
 
 
-def _foreign(path: Path) -> None:
-    (path / "letters").mkdir(parents=True)
-    (path / "letters" / "to-mum.txt").write_text("dear", encoding="utf-8")
-
-
-def _other_cluster(path: Path) -> None:
-    mark = json.loads((path / "pathgate.json").read_bytes())
-    (path / "pathgate.json").write_text(json.dumps(mark | {"cluster_id": "else"}))
-
-
-def _other_app(path: Path) -> None:
-    mark = json.loads((path / "pathgate.json").read_bytes())
-    (path / "pathgate.json").write_text(json.dumps(mark | {"app_id": "else"}))
-
-
-def _newer(path: Path) -> None:
-    mark = json.loads((path / "pathgate.json").read_bytes())
-    (path / "pathgate.json").write_text(json.dumps(mark | {"layout": 999}))
-
-
-def _damaged(path: Path) -> None:
-    (path / "pathgate.json").write_bytes(b"{")
-
-
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("file", "change", "says"),
     [
-        (_foreign, "expected an empty directory or one of pathgate's"),
-        (_other_cluster, "is of cluster_id else"),
-        (_other_app, "is of app_id else"),
-        (_newer, "is of layout 999"),
-        (_damaged, "expected pathgate's mark"),
+        ("letter.txt", None, "expected an empty directory or one of pathgate's"),
+        ("pathgate.json", None, "expected pathgate's mark"),
+        ("pathgate.json", {"cluster_id": "else"}, "is of cluster_id else"),
+        ("pathgate.json", {"app_id": "else"}, "is of app_id else"),
+        ("pathgate.json", {"layout": 999}, "is of layout 999"),
+        ("pathgate.json", {"partitions": 7}, "born with 7 partitions"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=["foreign", "damaged", "cluster", "app", "newer", "partitions"],
 )
 async def test_a_state_directory_that_is_not_ours_is_refused(
-    make_site: MakeSite, change: Callable[[Path], None], says: str
+    make_site: MakeSite, file: str, change: dict[str, object] | None, says: str
 ) -> None:
     """Exit 78, and nothing in it is touched."""
     site = await make_site(suites=[GATED])
     path = site.home / "w1"
-    if change is not _foreign:
-        path.mkdir()
-        mark = {
-            "layout": 1,
-            "cluster_id": "any",
-            "app_id": site.settings.app_id,
-            "partitions": PARTITIONS,
-        }
-        (path / "pathgate.json").write_text(json.dumps(mark), encoding="utf-8")
-    change(path)
+    path.mkdir()
+    mark = {
+        "layout": LAYOUT_VERSION,
+        "cluster_id": await check_cluster(site.settings),
+        "app_id": site.settings.app_id,
+        "partitions": PARTITIONS,
+    }
+    text = "dear mum" if change is None else json.dumps(mark | change)
+    (path / file).write_text(text, encoding="utf-8")
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     worker = site.start_worker()
     assert CONFIGURATION == await worker.ended()
@@ -161,8 +138,9 @@ async def test_sigterm_under_load_drains_and_commits(make_site: MakeSite) -> Non
     await site.settles(site.expected(work.events))
 
 
+@pytest.mark.chaos
 async def test_sigterm_while_the_broker_is_away_ends_the_worker(
-    make_site: MakeSite, start_kafka: StartKafka
+    start_kafka: StartKafka, make_site: MakeSite
 ) -> None:
     """In bounded time, though it can commit nothing."""
     cluster = await asyncio.to_thread(start_kafka)
@@ -171,7 +149,8 @@ async def test_sigterm_while_the_broker_is_away_ends_the_worker(
     run = gated_run("acme/run-000000000001", completes=False)
     await site.publish(run.log[:2])
     await asyncio.to_thread(cluster.stop_broker, 1)
-    await worker.stop(60)
+    # Below the 120 s that the chart and the compose file leave a worker.
+    await worker.stop(100)
     await asyncio.to_thread(cluster.start_broker, 1)
     await site.publish(run.log[2:])
     await site.worker()
