@@ -2,12 +2,14 @@
 
 import asyncio
 import itertools
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import copy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,6 +103,9 @@ class Bench:
         events: Events of a full workload.
         rounds: How often turns are repeated.
         peers_python: Interpreter that has the peers.
+
+    Attributes:
+        turns: Every turn that was taken, by contestant.
     """
 
     def __init__(
@@ -119,7 +124,24 @@ class Bench:
         self.events = events
         self.rounds = rounds
         self.peers_python = peers_python
+        self.turns: list[tuple[str, Turn]] = []
         self._numbers = itertools.count()
+
+    def on(self, bootstrap: str) -> "Bench":
+        """The same on other brokers."""
+        other = copy(self)
+        other.bootstrap = bootstrap
+        return other
+
+    @property
+    def own_python(self) -> str:
+        """The interpreter of all that is no peer."""
+        return sys.executable
+
+    @property
+    def cores(self) -> int:
+        """Processors that may be used."""
+        return len(os.sched_getaffinity(0))
 
     def say(self, text: str) -> None:
         """Tells how far it is."""
@@ -179,7 +201,7 @@ class Bench:
     ) -> AsyncIterator[Process]:
         """A contestant at work; ended, and its files removed, on leaving."""
         await create_topics(job)
-        python = self.peers_python if contestant.needs else sys.executable
+        python = self.peers_python if contestant.needs else self.own_python
         process = await start(contestant.module, job, python)
         try:
             yield process
@@ -210,7 +232,7 @@ class Bench:
             if contestant.module == DRAIN.module:
                 turn = await self._drained(process, first, loaded)
             else:
-                done = await await_outputs(job, loaded.expected, process, limit_s)
+                done = await await_outputs(job, loaded.expected, [process], limit_s)
                 turn = Turn(
                     wall_s=done.at_s - first.at_s,
                     cpu_s=max(0.01, done.cpu_s - first.cpu_s),
@@ -219,6 +241,7 @@ class Bench:
                     wrong=done.wrong,
                     peak_rss_bytes=process.peak_rss_bytes(),
                 )
+        self.turns.append((contestant.name, turn))
         self.say(
             f"  {contestant.name}: {turn.rate:,.0f} events/s,"
             f" {turn.rate_per_cpu:,.0f} a CPU second, {turn.wrong} wrong"

@@ -1,9 +1,13 @@
 """Topics, and events in them before anybody reads."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from streams.kafka import connect
 from streams.publish import Outgoing, Publisher
@@ -21,6 +25,7 @@ KINDS = (
     "run_terminal",
 )
 BATCH_EVENTS = 10_000
+_POLL_S = 0.2
 
 
 def sources_of(name: str) -> dict[str, str]:
@@ -115,6 +120,38 @@ async def load_all(job: Job, events: Iterable[Event]) -> int:
         return await Loader(job, publisher).load(events)
 
 
-def output_topics(job: Job) -> Sequence[str]:
-    """The topics of what is published."""
-    return (job.task_summary, job.suite_summary)
+def free_port() -> int:
+    """A port on loopback that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+async def await_commits(job: Job, limit_s: float) -> None:
+    """Waits until the job's group has committed all that its sources hold.
+
+    Raises:
+        TimeoutError: It did not in time.
+    """
+    tps = [
+        TopicPartition(topic, number)
+        for topic in job.sources.values()
+        for number in range(job.partitions)
+    ]
+    consumer = AIOKafkaConsumer(bootstrap_servers=job.bootstrap)
+    admin = AIOKafkaAdminClient(bootstrap_servers=job.bootstrap)
+    await consumer.start()
+    await admin.start()
+    try:
+        ends = {tp: e for tp, e in (await consumer.end_offsets(tps)).items() if e}
+        async with asyncio.timeout(limit_s):
+            while ends:
+                found = await admin.list_consumer_group_offsets(job.group)
+                for tp, committed in found.items():
+                    if committed.offset >= ends.get(tp, 1 << 62):
+                        del ends[tp]
+                if ends:
+                    await asyncio.sleep(_POLL_S)
+    finally:
+        await consumer.stop()
+        await admin.close()

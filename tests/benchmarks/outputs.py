@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -42,7 +42,7 @@ class Published(NamedTuple):
     Args:
         at_s: When the last record that was due was appended, seconds since the
             epoch, the broker's clock.
-        cpu_s: What the process had used shortly after.
+        cpu_s: What the processes had used shortly after.
         records: Records it wrote, revisions included.
         wrong: Keys whose newest record is not what the file grader gives.
     """
@@ -121,7 +121,7 @@ async def open_consumer(bootstrap: str) -> AsyncIterator[AIOKafkaConsumer]:
 
 
 async def await_outputs(
-    job: Job, expected: Expected, process: Process, limit_s: float
+    job: Job, expected: Expected, processes: Sequence[Process], limit_s: float
 ) -> Published:
     """Waits until everything that is due is published, and looks at it.
 
@@ -131,11 +131,11 @@ async def await_outputs(
     Args:
         job: The topics.
         expected: What is due.
-        process: Whose CPU time is read.
+        processes: Who does the job; their CPU time is read.
         limit_s: Longest wait, seconds.
 
     Raises:
-        ContestantError: It ended, or did not get there.
+        ContestantError: One ended, or they did not get there.
     """
     wanted = {job.task_summary: expected.tasks, job.suite_summary: expected.suites}
     deadline_s = time.monotonic() + limit_s
@@ -145,7 +145,9 @@ async def await_outputs(
         consumer.assign(tps)
         while True:
             ends = await consumer.end_offsets(tps)
-            used_s = process.cpu_s() if process.is_running else 0.0
+            for process in processes:
+                process.check()
+            used_s = sum(process.cpu_s() for process in processes)
             if all(
                 sum(end for tp, end in ends.items() if tp.topic == topic) >= len(keys)
                 for topic, keys in wanted.items()
@@ -158,10 +160,9 @@ async def await_outputs(
                     raise ContestantError(
                         f"published {sum(ends.values())} records, {due.missing} of"
                         f" those due are missing after {limit_s} s\n"
-                        + process.log_tail()
+                        + processes[0].log_tail()
                     )
                 break
-            process.check()
             await asyncio.sleep(POLL_S)
     return Published(due.done_at_s, used_s, due.records, due.wrong)
 

@@ -3,14 +3,20 @@
 import asyncio
 import os
 import signal
+import sys
+import time
+from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
+import aiohttp
 import msgspec
 
 from tests.benchmarks.job import Job, Mark, job_argument
 
 ROOT = Path(__file__).parents[2]
 STOP_LIMIT_S = 20.0
+POLL_S = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -58,6 +64,30 @@ class Process:
         if not said.done():
             raise ContestantError(f"no {name!r} within {limit_s} s\n{self.log_tail()}")
         return said.result()
+
+    async def ready(self, port: int, limit_s: float) -> float:
+        """Waits until a worker says that it reads.
+
+        Args:
+            port: Of its probes.
+            limit_s: Longest wait, seconds.
+
+        Returns:
+            When it was so, seconds since the epoch.
+
+        Raises:
+            ContestantError: It ended, or took too long.
+        """
+        deadline_s = time.monotonic() + limit_s
+        async with aiohttp.ClientSession() as session:
+            while time.monotonic() < deadline_s:
+                self.check()
+                with suppress(aiohttp.ClientError, OSError):
+                    async with session.get(f"http://127.0.0.1:{port}/readyz") as got:
+                        if got.status == HTTPStatus.OK:
+                            return time.time()
+                await asyncio.sleep(POLL_S)
+        raise ContestantError(f"not ready within {limit_s} s\n{self.log_tail()}")
 
     def check(self) -> None:
         """Makes sure that it runs.
@@ -123,6 +153,35 @@ def _status_bytes(pid: int, name: str) -> int:
     return 0
 
 
+async def start_command(
+    module: str, argument: str, home: Path, python: str = sys.executable
+) -> Process:
+    """Starts a module with one argument.
+
+    Args:
+        module: Its full name.
+        argument: On its command line.
+        home: Directory of its log; created.
+        python: The interpreter.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "log"
+    keep = {n: os.environ[n] for n in ("PATH", "HOME", "LANG") if n in os.environ}
+    with log.open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            python,
+            "-m",
+            module,
+            argument,
+            cwd=ROOT,
+            env={**keep, "PYTHONPATH": str(ROOT)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+        )
+    return Process(process, log)
+
+
 async def start(module: str, job: Job, python: str) -> Process:
     """Starts a contestant.
 
@@ -131,20 +190,6 @@ async def start(module: str, job: Job, python: str) -> Process:
         job: What it is told; its ``home`` is created.
         python: The interpreter.
     """
-    home = Path(job.home)
-    home.mkdir(parents=True, exist_ok=True)
-    log = home / "log"
-    keep = {n: os.environ[n] for n in ("PATH", "HOME", "LANG") if n in os.environ}
-    with log.open("ab") as errors:
-        process = await asyncio.create_subprocess_exec(
-            python,
-            "-m",
-            f"tests.benchmarks.{module}",
-            job_argument(job),
-            cwd=ROOT,
-            env={**keep, "PYTHONPATH": str(ROOT)},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-        )
-    return Process(process, log)
+    return await start_command(
+        f"tests.benchmarks.{module}", job_argument(job), Path(job.home), python
+    )
