@@ -322,7 +322,7 @@ def test_settings_are_what_pathgate_reads(
 
 
 def test_counts_are_written_whole(rendered: dict[str, list[Manifest]]) -> None:
-    """Helm reads numbers as floats; a count of a million is no 1e+06 in the file."""
+    """Helm reads numbers as floats; a count of a million is still no 1e+06."""
     text = only(rendered["everything"], "ConfigMap", "-settings")["data"][
         "pathgate.toml"
     ]

@@ -90,16 +90,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* One setting as TOML. JSON's strings and booleans are TOML's; Helm reads every number as
-a float, and a count must not be written as 1e+05. */}}
+{{/* One setting as TOML: JSON's strings, booleans and numbers are TOML's too. */}}
 {{- define "pathgate.setting" -}}
-{{- $value := .value -}}
-{{- if kindIs "float64" $value -}}
-{{- if eq (floor $value) $value -}}
-{{- $value = int64 $value -}}
-{{- end -}}
-{{- end -}}
-{{ .name }} = {{ toJson $value }}
+{{ .name }} = {{ toJson .value }}
 {{ end -}}
 
 {{/* The settings file. Takes the root context, and the SASL user as `username`. */}}
