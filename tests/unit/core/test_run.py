@@ -405,9 +405,10 @@ def test_a_trial_over_the_limit_closes_the_gate() -> None:
     """More calls than a trial may have, fewer than a run may hold."""
     suite = make_suite(passScore=0.5)
     log = Log().start().calls("a", "a", "a").score("refund")
-    assert ["trajectory-overflow"] == grade(
-        log, make_context(suite, max_calls_per_trial=2)
-    ).codes
+    outcome = grade(log, make_context(suite, max_calls_per_trial=2))
+    assert [("trajectory-overflow", 2)] == [
+        (reason.code, reason.limit) for reason in outcome.record.reasons
+    ]
     assert grade(log, make_context(suite, max_calls_per_trial=3)).passed
 
 
@@ -464,6 +465,29 @@ def test_by_node_calls_belong_to_the_next_score_of_their_node() -> None:
     assert [["a"], ["b", "e"], ["d", "f"], ["c"]] == list(found.values())
     strays = state.unattributed_calls(Attribution.NODE)
     assert ["early", "g", "h", "i"] == [call.tool for call in strays]
+
+
+@pytest.mark.parametrize("attribution", list(Attribution))
+def test_without_a_start_calls_before_a_score_are_of_its_trial(
+    attribution: Attribution,
+) -> None:
+    """Only what comes after the last score is nobody's; without scores, all is."""
+    log = Log().calls("a", "b").score("t").call("c")
+    state, _ = fold(log.lines, make_context())
+    assert ["c"] == [call.tool for call in state.unattributed_calls(attribution)]
+    state, _ = fold(Log().calls("a", "b", "c").lines, make_context())
+    strays = state.unattributed_calls(attribution)
+    assert ["a", "b", "c"] == [call.tool for call in strays]
+
+
+def test_by_node_a_call_after_its_nodes_last_score_is_nobodys() -> None:
+    """Though other nodes, and events without one, are scored after it."""
+    log = Log().start().call("a", node="n1").score("t", node="n1")
+    log.call("z", node="n1").score("t", node="n2").score("t")
+    state, _ = fold(log.lines, make_context())
+    strays = state.unattributed_calls(Attribution.NODE)
+    assert ["z"] == [call.tool for call in strays]
+    assert [] == state.unattributed_calls(Attribution.SEQUENCE)
 
 
 def test_a_late_call_is_seen_by_node() -> None:

@@ -160,6 +160,47 @@ def test_a_budget_of_nothing_is_a_budget() -> None:
     ).codes
 
 
+def test_a_run_that_declares_no_task_evaluates_nothing() -> None:
+    """``taskCount`` 0, though every task of the suite was scored."""
+    log = Log().start(count=0).score("refund")
+    outcome = grade(log, make_context(make_suite(passScore=0)))
+    assert ["nothing-evaluated"] == outcome.codes
+    assert not outcome.record.legacy_passed
+
+
+def test_a_bar_at_the_score_is_met_under_either_rule() -> None:
+    """And a hair above it under neither."""
+    for bar, met in [(0.5, True), (0.5000001, False)]:
+        context = make_context(make_suite(passScore=bar))
+        outcome = grade(Log().start().score("refund", 0.5), context)
+        assert (met, met) == (outcome.passed, outcome.record.legacy_passed)
+
+
+def test_no_latency_is_no_high_latency() -> None:
+    """With ``missing_budget=open`` and a bar of 0 ms."""
+    suite = make_suite(passScore=0, maxP95LatencyMs=0, maxCostUsd=0)
+    context = make_context(suite, missing_budget="open")
+    assert grade(Log().start().score("refund"), context).passed
+
+
+def test_a_run_may_be_graded_without_its_start() -> None:
+    """By a suite that the caller names; it has no baseline."""
+    suite = make_suite(passScore=0.5)
+    state, _ = fold(Log().score("refund").lines, make_context(suite))
+    record = grade_run(state, suite, make_context().policy, 0.5).suite_record
+    assert record.summary.passed
+    assert record.summary.regression is UNSET
+
+
+def test_a_matched_trial_remembers_no_path() -> None:
+    """What is shown only of wrong paths is kept only of them."""
+    suite = make_suite(task("t", {"steps": [{"tool": "a"}]}))
+    context = make_context(suite)
+    state, _ = fold(Log().start().call("a").score("t").lines, context)
+    grade_run(state, suite, context.policy)
+    assert () == state.results[2].observed
+
+
 def test_mean_without_a_bar_is_all() -> None:
     """No score to hold the mean against: every verdict counts."""
     suite = make_suite(count=2, rule="mean")
