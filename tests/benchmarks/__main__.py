@@ -45,7 +45,7 @@ from tests.benchmarks import (
     workers,
 )
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.report import Report, Table, machine, own_versions, write
+from tests.benchmarks.report import Cell, Report, Table, machine, own_versions, write
 
 MEASURES: dict[str, Callable[[Bench], Awaitable[Table]]] = {
     module.NAME: module.measure
@@ -60,7 +60,8 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[Table]]] = {
         workers,
     )
 }
-SHORT_EVENTS = 2_800
+SHORT_EVENTS = 1_400
+SHORT_AT_ONCE = 4
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -82,7 +83,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--events", type=int, default=560_000, help="events of a full workload"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="turns of each contestant"
+    )
     parser.add_argument(
         "--peers-python",
         default=os.environ.get("PATHGATE_BENCH_PYTHON", sys.executable),
@@ -114,23 +117,50 @@ def _versions(options: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-async def _measure(options: argparse.Namespace, bench: Bench) -> None:
-    tables: list[Table] = []
-    for name in options.only:
-        bench.say(f"{name}:")
-        tables.append(await MEASURES[name](bench))
-        report = Report(
-            machine=machine(),
-            versions=_versions(options),
-            options={
-                "short": str(options.short).lower(),
-                "events": bench.events,
-                "rounds": bench.rounds,
-            },
-            tables=tables,
-        )
-        # After each, so that an hour's work outlives a failure.
-        write(report, options.out)
+def _report(
+    options: argparse.Namespace,
+    bench: Bench,
+    facts: tuple[dict[str, Cell], dict[str, str]],
+    tables: Sequence[Table],
+) -> Report:
+    return Report(
+        machine=facts[0],
+        versions=facts[1],
+        options={
+            "short": str(options.short).lower(),
+            "events": bench.events,
+            "rounds": bench.rounds,
+        },
+        tables=tables,
+    )
+
+
+async def measure_all(
+    bench: Bench,
+    names: Sequence[str],
+    note: Callable[[Sequence[Table]], None] = lambda _: None,
+) -> list[Table]:
+    """Runs measures.
+
+    Args:
+        bench: What they are given. In the short form, where no figure counts,
+            they run side by side.
+        names: Which, in the order of the tables.
+        note: Told the tables there are whenever there is one more.
+    """
+    tables: dict[str, Table] = {}
+    side_by_side = asyncio.Semaphore(SHORT_AT_ONCE if bench.is_short else 1)
+
+    async def one(name: str) -> None:
+        async with side_by_side:
+            bench.say(f"{name}:")
+            tables[name] = await MEASURES[name](bench)
+            note([tables[name] for name in names if name in tables])
+
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(one(name))
+    return [tables[name] for name in names]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -150,7 +180,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             rounds=1 if options.short else options.rounds,
             peers_python=options.peers_python,
         )
-        asyncio.run(_measure(options, bench))
+        facts = machine(), _versions(options)
+
+        def note(tables: Sequence[Table]) -> None:
+            # After each, so that an hour's work outlives a failure.
+            write(_report(options, bench, facts, tables), options.out)
+
+        asyncio.run(measure_all(bench, options.only, note))
     sys.stdout.write(f"{options.out / 'benchmark.md'}\n")
     return 0
 

@@ -196,9 +196,7 @@ class Bench:
         return Loaded(shape, job, expected)
 
     @asynccontextmanager
-    async def running(
-        self, contestant: Contestant, job: Job
-    ) -> AsyncIterator[Process]:
+    async def running(self, contestant: Contestant, job: Job) -> AsyncIterator[Process]:
         """A contestant at work; ended, and its files removed, on leaving."""
         await create_topics(job)
         python = self.peers_python if contestant.needs else self.own_python

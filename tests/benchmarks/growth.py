@@ -28,9 +28,9 @@ _HOW = (
 async def measure(bench: Bench) -> Table:
     """Runs the worker on each shape."""
     before = load_average()
-    shapes = _SHORT_SHAPES
+    shapes = list(_SHORT_SHAPES)
     if not bench.is_short:
-        shapes = tuple(shape.sized(bench.events // 2) for shape in SHAPES)
+        shapes = [shape.sized(bench.events // 2) for shape in SHAPES]
     loads = [await bench.load(shape) for shape in shapes]
     turns: list[list[Turn]] = [[] for _ in shapes]
     for _ in range(bench.rounds):

@@ -9,7 +9,6 @@ from tests.benchmarks.job import Job
 from tests.benchmarks.loading import (
     Loader,
     await_commits,
-    create_topics,
     free_port,
     open_publisher,
 )

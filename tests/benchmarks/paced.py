@@ -35,18 +35,15 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     times: str
 
 
-async def publish(order: Order) -> None:
-    """Publishes all of it; says ``begun`` and ``done``."""
+async def publish(order: Order) -> list[float]:
+    """Publishes all of it; when each score was sent, seconds since the epoch."""
     sent_at_s: list[float] = []
     async with (
-        AIOKafkaProducer(
-            bootstrap_servers=order.job.bootstrap, acks="all"
-        ) as producer,
+        AIOKafkaProducer(bootstrap_servers=order.job.bootstrap, acks="all") as producer,
         open_publisher(order.job.bootstrap) as publisher,
     ):
         records = map(Loader(order.job, publisher).outgoing, events_of(order.shape))
         scores = order.job.sources["eval_scored"]
-        say("begun")
         began_s = time.monotonic()
         for number, record in enumerate(records):
             ahead_s = number / order.rate - (time.monotonic() - began_s)
@@ -58,9 +55,11 @@ async def publish(order: Order) -> None:
                 record.topic, record.value, record.key, record.partition
             )
         await producer.flush()
-    Path(order.times).write_bytes(msgspec.json.encode(sent_at_s))
-    say("done")
+    return sent_at_s
 
 
 if __name__ == "__main__":
-    asyncio.run(publish(msgspec.json.decode(sys.argv[1], type=Order)))
+    order = msgspec.json.decode(sys.argv[1], type=Order)
+    sent_at_s = asyncio.run(publish(order))
+    Path(order.times).write_bytes(msgspec.json.encode(sent_at_s))
+    say("done")

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -53,7 +54,8 @@ class Process:
         ended = asyncio.create_task(self._process.wait())
         try:
             async with asyncio.timeout(limit_s):
-                await asyncio.wait({said, ended}, return_when="FIRST_COMPLETED")
+                either: set[asyncio.Future[Any]] = {said, ended}
+                await asyncio.wait(either, return_when="FIRST_COMPLETED")
                 if not said.done():
                     # Its last line may still be in the pipe.
                     await self._reading
@@ -153,6 +155,11 @@ def _status_bytes(pid: int, name: str) -> int:
     return 0
 
 
+def _log_of(home: Path) -> Path:
+    home.mkdir(parents=True, exist_ok=True)
+    return home / "log"
+
+
 async def start_command(
     module: str, argument: str, home: Path, python: str = sys.executable
 ) -> Process:
@@ -164,8 +171,7 @@ async def start_command(
         home: Directory of its log; created.
         python: The interpreter.
     """
-    home.mkdir(parents=True, exist_ok=True)
-    log = home / "log"
+    log = _log_of(home)
     keep = {n: os.environ[n] for n in ("PATH", "HOME", "LANG") if n in os.environ}
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(

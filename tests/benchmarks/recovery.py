@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import rocksdict
 
@@ -13,7 +14,7 @@ from streams.core.context import Context
 from streams.core.rows import Published
 from streams.core.run import RunState
 from streams.publish import Outgoing
-from streams.tables import run_key
+from streams.tables import RUN_PREFIX, run_key
 from streams.topics import partition_for
 from tests.benchmarks.bench import DRAIN, PATHGATE, START_LIMIT_S, Bench
 from tests.benchmarks.contestant_pathgate import settings_of
@@ -122,9 +123,7 @@ async def _fill(job: Job, count: int) -> int:
     async with open_publisher(job.bootstrap) as publisher:
         for number, row in enumerate(_rows(context, count)):
             key = run_key(run_id := eval_run_id(number))
-            home = partition_for(
-                run_id.encode(), job.partitions, settings.partitioner
-            )
+            home = partition_for(run_id.encode(), job.partitions, settings.partitioner)
             size += len(key) + len(row)
             batch.append(Outgoing(topic, home, key, row))
             if len(batch) == _BATCH_ROWS:
@@ -162,6 +161,7 @@ def stored_rows(home: Path) -> int:
         store = rocksdict.Rdict(
             str(current.parent), options, access_type=rocksdict.AccessType.read_only()
         )
-        count += sum(key.startswith(b"r") for key in store.keys())  # noqa: SIM118 - not a mapping
+        keys: Iterator[Any] = store.keys()
+        count += sum(key.startswith(RUN_PREFIX) for key in keys)
         store.close()
     return count
