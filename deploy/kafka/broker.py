@@ -953,10 +953,11 @@ def java_tool(tool: str, *args: str, timeout_s: float = 60, stdin: str = "") -> 
 # ------------------------------------------------------------ the command line
 
 
-def _default_data() -> Path:
+def default_data() -> Path:
+    """Where the command line keeps a cluster: beside the worker's state, not in it."""
     base = os.environ.get("XDG_STATE_HOME")
     parent = Path(base) if base else Path.home() / ".local" / "state"
-    return parent / "pathgate" / "kafka"
+    return parent / "pathgate-kafka"
 
 
 def _say(text: str, to: IO[str] | None = None) -> None:
@@ -1096,7 +1097,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.set_defaults(run=run)
         if run is _jars:
             continue
-        command.add_argument("--data", type=Path, default=_default_data())
+        command.add_argument("--data", type=Path, default=default_data())
         if run is _up:
             command.add_argument("--brokers", type=int, choices=(1, 3), default=1)
             command.add_argument("--port", type=int, default=9092)
