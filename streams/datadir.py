@@ -109,7 +109,7 @@ class DataDir:
             raise DataDirError(
                 f"data_dir: {self.path}: born with {found.partitions} partitions, the"
                 f" topics have {mark.partitions}: runs would change partition but not"
-                " their state; start anew under another app_id and replay"
+                ' their state; see "Another number of partitions" in deploy/README.md'
             )
         for name in Mark.__struct_fields__:
             theirs, ours = getattr(found, name), getattr(mark, name)
