@@ -10,7 +10,7 @@ import msgspec
 
 from schemas.documents import decode_aliases, decode_suite, decode_summary
 from schemas.errors import DecodeError
-from schemas.event_reader import decode_event, is_v2_grammar, run_of_rejected
+from schemas.event_reader import decode_event, is_v2_grammar, runs_of_rejected
 from schemas.faults import check_text, place_and_shape, syntax_fault
 from schemas.records import AlertRecord, SuiteRecord, TaskRecord
 
@@ -25,7 +25,7 @@ __all__ = [
     "decode_task_record",
     "encode",
     "is_v2_grammar",
-    "run_of_rejected",
+    "runs_of_rejected",
 ]
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024

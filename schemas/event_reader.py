@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Raw
 
 from schemas.errors import DecodeCode, DecodeError
 from schemas.events import (
@@ -316,29 +316,75 @@ def is_v2_grammar(envelope: Envelope) -> bool:
     )
 
 
-class _Address(msgspec.Struct, rename="camel"):
-    run_id: Annotated[str, Meta(min_length=1, max_length=MAX_RUN_ID_LENGTH)]
-    type: str = ""
+# Whole strings and the marks between them; a string that breaks off is a token
+# too, so that every byte is looked at once.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}:,]', re.DOTALL)
+_read_string = msgspec.json.Decoder(str).decode
 
 
-_read_address = msgspec.json.Decoder(_Address).decode
+def _outer_members(data: bytes) -> Iterator[tuple[str, str]]:
+    """What stands directly in the outermost objects.
+
+    Bytes that no parser takes are read as far as their brackets and quotes go:
+    what breaks a document mostly lies deep within its payload.
+
+    Yields:
+        Key and value, of the members whose value is a string.
+    """
+    depth = 0
+    key: str | None = None
+    may_be_key = False
+    for found in _TOKEN.finditer(data):
+        token = found[0]
+        if token in (b"{", b"["):
+            depth += 1
+            key, may_be_key = None, depth == 1 and token == b"{"
+        elif token in (b"}", b"]"):
+            depth -= 1
+            key = None
+        elif depth != 1:
+            continue
+        elif token == b",":
+            key, may_be_key = None, True
+        elif token == b":":
+            may_be_key = False
+        elif may_be_key:
+            key, may_be_key = _string(token), False
+        elif key is not None:
+            value = _string(token)
+            if value is not None:
+                yield key, value
+            key = None
 
 
-def run_of_rejected(data: bytes) -> str | None:
-    """The run that an event which cannot be read belongs to, if it says so.
+def _string(token: bytes) -> str | None:
+    try:
+        return _read_string(token)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
-    Evidence of that run is missing, so its gate has to close.
+
+def runs_of_rejected(data: bytes) -> tuple[str, ...]:
+    """The runs that bytes which are no event belong to, if they say so.
+
+    Evidence of those runs is missing, so their gates have to close. So this
+    takes whatever ``decode_event`` refuses: a lone surrogate or endless nesting
+    in what the event carries, a key twice, a document that breaks off.
 
     Args:
-        data: What ``decode_event`` refused; of any size.
+        data: Of any size; read in one pass.
 
     Returns:
-        Its ``runId``; None where the bytes name none, or are of a type that
-        is not read.
+        Each ``runId`` of an outermost object, once; none where the bytes name
+        none, or say by their ``type`` that they would not have been read.
     """
-    try:
-        address = _read_address(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    known = not address.type or address.type in _CALL_TYPES or address.type in _READERS
-    return address.run_id if known else None
+    run_ids: dict[str, None] = {}
+    types = set()
+    for key, value in _outer_members(data):
+        if key == "type":
+            types.add(value)
+        elif key == "runId" and 1 <= len(value) <= MAX_RUN_ID_LENGTH:
+            run_ids[value] = None
+    if types and types.isdisjoint(_CALL_TYPES) and types.isdisjoint(_READERS):
+        return ()
+    return tuple(run_ids)

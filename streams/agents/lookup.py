@@ -14,7 +14,7 @@ import structlog
 from aiokafka import ConsumerRecord
 from faust.types import TP
 
-from schemas.codec import decode_event, run_of_rejected
+from schemas.codec import decode_event, runs_of_rejected
 from schemas.errors import DecodeError
 from streams.agents.entry import Entry
 from streams.agents.shard import Shard
@@ -141,9 +141,9 @@ class Rebuilder:
         try:
             envelope, payload = decode_event(value or b"")
         except DecodeError:
-            state = fresh.get(run_of_rejected(value or b"") or "")
-            if state is not None:
-                state.unreadable = True
+            for run_id in runs_of_rejected(value or b""):
+                if run_id in fresh:
+                    fresh[run_id].unreadable = True
             return
         state = fresh.get(envelope.run_id)
         if state is not None and payload is not None:
@@ -314,5 +314,5 @@ def _run_ids(records: Iterable[ConsumerRecord]) -> set[str]:
             envelope, _ = decode_event(value)
             found.add(envelope.run_id)
         except DecodeError:
-            found.add(run_of_rejected(value) or "")
-    return found - {""}
+            found.update(runs_of_rejected(value))
+    return found

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from schemas.codec import decode_event, is_v2_grammar, run_of_rejected
+from schemas.codec import decode_event, is_v2_grammar, runs_of_rejected
 from schemas.errors import DecodeError
 from schemas.events import (
     Envelope,
@@ -312,17 +312,15 @@ class Shard:
             del self.runs[run_id]
 
     def _lose(self, data: bytes) -> None:
-        """Closes the run whose event cannot be read, if it can be told."""
-        run_id = run_of_rejected(data)
-        if run_id is None:
-            return
-        entry = self.find(run_id)
-        if entry is not None:
-            entry.state.unreadable = True
-            self.touch(entry)
-        elif self.options.belongs(run_id, self.partition):
-            # A start that comes later finds that evidence was lost.
-            self.dropped.add(run_id)
+        """Closes the runs whose event cannot be read, if they can be told."""
+        for run_id in runs_of_rejected(data):
+            entry = self.find(run_id)
+            if entry is not None:
+                entry.state.unreadable = True
+                self.touch(entry)
+            elif self.options.belongs(run_id, self.partition):
+                # A start that comes later finds that evidence was lost.
+                self.dropped.add(run_id)
 
     def _load(self, run_id: str, data: bytes) -> Entry:
         entry = load_entry(

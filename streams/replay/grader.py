@@ -5,7 +5,7 @@ from itertools import islice
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from schemas.codec import decode_event, encode, run_of_rejected
+from schemas.codec import decode_event, encode, runs_of_rejected
 from schemas.errors import DecodeCode, DecodeError
 from schemas.events import MAX_EVENT_BYTES
 from streams.core.context import Context
@@ -140,9 +140,8 @@ class FileGrader:
         self._retire_cooled(0 if self._emit is not None else COOLING_RUNS)
 
     def _lose(self, data: bytes | None) -> None:
-        """Closes the run whose event cannot be read, if it can be told."""
-        run_id = None if data is None else run_of_rejected(data)
-        if run_id is not None:
+        """Closes the runs whose event cannot be read, if they can be told."""
+        for run_id in () if data is None else runs_of_rejected(data):
             state = self._runs.get(run_id) or self._open(run_id)
             state.unreadable = True
             if state.completed is not None or state.ended is not None:
