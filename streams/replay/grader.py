@@ -112,7 +112,7 @@ class FileGrader:
         """
         runs, context = self._runs, self._context
         counts = [0, 0, 0, 0]
-        for number, data in lines:
+        for number, data, start in lines:
             try:
                 if data is None:
                     raise _too_large()
@@ -127,7 +127,7 @@ class FileGrader:
             except DecodeError as error:
                 self.rejected += 1
                 self._reject(source, number, error)
-                self._lose(data)
+                self._lose(start if data is None else data)
                 continue
             if state.completed is not None or state.ended is not None:
                 self._cooling[envelope.run_id] = None
@@ -139,9 +139,9 @@ class FileGrader:
         self.overflowed += counts[Applied.OVERFLOW]
         self._retire_cooled(0 if self._emit is not None else COOLING_RUNS)
 
-    def _lose(self, data: bytes | None) -> None:
+    def _lose(self, data: bytes) -> None:
         """Closes the runs whose event cannot be read, if they can be told."""
-        for run_id in () if data is None else runs_of_rejected(data):
+        for run_id in runs_of_rejected(data):
             state = self._runs.get(run_id) or self._open(run_id)
             state.unreadable = True
             if state.completed is not None or state.ended is not None:
@@ -244,7 +244,9 @@ class FileGrader:
 
 
 def _too_large() -> DecodeError:
-    return DecodeError("$", f"at most {MAX_EVENT_BYTES} bytes", DecodeCode.TOO_LARGE)
+    return DecodeError(
+        "$", f"expected at most {MAX_EVENT_BYTES} bytes", DecodeCode.TOO_LARGE
+    )
 
 
 def _row_of(state: RunState) -> bytes:

@@ -17,6 +17,9 @@ BLOCK_BYTES = 1 << 20
 STDIN = "-"
 FOLLOW_INTERVAL_S = 0.2
 
+# Enough for the keys before a payload.
+_START_BYTES = 1 << 16
+
 # A zstd block of 4 bytes can stand for 128 KiB: the bound of what one read
 # can grow to.
 _ZSTD_READ_BYTES = 4096
@@ -39,10 +42,13 @@ class Line(NamedTuple):
         number: 1-based.
         data: Its bytes without the line end; None for a line that is longer
             than an event may be, which is skipped and not kept.
+        start: Of a line that was skipped, the first bytes: they may name its
+            run.
     """
 
     number: int
     data: bytes | None
+    start: bytes = b""
 
 
 class LogStream(Protocol):
@@ -92,6 +98,8 @@ def open_log(source: str) -> Iterator[LogStream]:
         ReadError: It cannot be opened.
     """
     if source == STDIN:
+        if sys.stdin is None:
+            raise ReadError(source, "expected an open standard input")
         yield sys.stdin.buffer
         return
     path = Path(source)
@@ -116,7 +124,7 @@ class _Splitter:
     def __init__(self) -> None:
         self.number = 0
         self._rest = b""
-        self._is_skipping = False
+        self._skipped: bytes | None = None
 
     def split(self, block: bytes) -> list[Line]:
         """The lines that end in this block; blank ones are left out but counted."""
@@ -125,23 +133,34 @@ class _Splitter:
         lines = []
         for piece in pieces:
             self.number += 1
-            # One more than an event may have: a carriage return.
-            if self._is_skipping or len(piece) > MAX_EVENT_BYTES + 1:
-                self._is_skipping = False
-                lines.append(Line(self.number, None))
+            if self._skipped is not None:
+                lines.append(Line(self.number, None, self._skipped))
+                self._skipped = None
             elif piece and not piece.isspace():
-                lines.append(Line(self.number, piece))
+                lines.append(_line(self.number, piece))
+        # One more than an event may have: a carriage return.
         if len(self._rest) > MAX_EVENT_BYTES + 1:
-            self._is_skipping, self._rest = True, b""
+            if self._skipped is None:
+                self._skipped = self._rest[:_START_BYTES]
+            self._rest = b""
         return lines
 
     def end(self) -> list[Line]:
         """The last line, if it has no line end."""
-        if self._is_skipping:
-            return [Line(self.number + 1, None)]
+        if self._skipped is not None:
+            return [Line(self.number + 1, None, self._skipped)]
         if self._rest and not self._rest.isspace():
-            return [Line(self.number + 1, self._rest)]
+            return [_line(self.number + 1, self._rest)]
         return []
+
+
+def _line(number: int, piece: bytes) -> Line:
+    # A carriage return is white space to JSON, but of an event's size no part.
+    if len(piece) > MAX_EVENT_BYTES:
+        piece = piece.removesuffix(b"\r")
+    if len(piece) > MAX_EVENT_BYTES:
+        return Line(number, None, piece[:_START_BYTES])
+    return Line(number, piece)
 
 
 def read_lines(

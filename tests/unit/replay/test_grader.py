@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import DecodeCode, DecodeError
 from schemas.events import MAX_EVENT_BYTES
-from streams.replay import FileGrader, GradedRun, Line, grader
+from streams.replay import FileGrader, GradedRun, Line, grader, open_log, read_lines
 from tests.factories import (
     RUN,
     Log,
@@ -76,6 +76,19 @@ def test_a_line_that_is_too_long_is_rejected_as_such() -> None:
     codes = [r.error.code for r in rejected]
     assert [DecodeCode.TOO_LARGE] * 2 == codes
     assert f"at most {MAX_EVENT_BYTES} bytes" in str(rejected[0].error)
+
+
+def test_the_run_of_a_line_that_is_too_long_is_closed(tmp_path: Path) -> None:
+    """Its start names the run; a forbidden call cannot hide behind its size."""
+    first, call, *rest = whole(1).lines
+    large = call.replace(b'"payload":{', b'"payload":{"x-pad":"%s",' % (b"a" * 2**20))
+    log = tmp_path / "log.ndjson"
+    log.write_bytes(b"\n".join([first, large, *rest]))
+    with open_log(str(log)) as stream, FileGrader(CONTEXT, ignore) as graded:
+        for lines in read_lines(stream, "log"):
+            graded.add("log", lines)
+        (run,) = graded.finish()
+    assert b"calls-dropped" in run.record
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -14,6 +14,8 @@ from schemas.events import MAX_EVENT_BYTES
 from streams.replay import Line, ReadError, open_log, read_lines, reader
 
 LINES = b'{"a":1}\n\n  \r\n{"b":2}\r\n{"c":3}'
+# As much of a line that is too long as may name its run: 64 KiB.
+START = b"x" * 65_536
 READ = [Line(1, b'{"a":1}'), Line(4, b'{"b":2}\r'), Line(5, b'{"c":3}')]
 
 
@@ -149,12 +151,12 @@ def test_a_line_that_is_too_long_is_skipped_and_counted(
     data = b"a\n" + most + b"\r\n" + most + b"xx\nb\n" + 3 * most + b"\nc\n" + 2 * most
     expected = [
         Line(1, b"a"),
-        Line(2, most + b"\r"),
-        Line(3, None),
+        Line(2, most),
+        Line(3, None, START),
         Line(4, b"b"),
-        Line(5, None),
+        Line(5, None, START),
         Line(6, b"c"),
-        Line(7, None),
+        Line(7, None, START),
     ]
     assert expected == read_all(io.BytesIO(data))
     for size in (1000, MAX_EVENT_BYTES + 1, 10 * MAX_EVENT_BYTES):
@@ -177,7 +179,7 @@ def test_what_is_left_of_a_skipped_line_is_not_kept() -> None:
     for _ in range(8):
         assert [] == splitter.split(b"x" * MAX_EVENT_BYTES)
         assert len(splitter._rest) <= MAX_EVENT_BYTES + 1
-    assert [Line(1, None)] == splitter.end()
+    assert [Line(1, None, START)] == splitter.end()
 
 
 class Growing:
@@ -221,3 +223,12 @@ def test_an_error_names_source_and_line() -> None:
     assert "log:3: why" == str(ReadError("log", "why", 3))
     assert "log: why" == str(ReadError("log", "why"))
     assert ("log", 3) == (ReadError("log", "why", 3).source, 3)
+
+
+def test_a_standard_input_that_is_closed_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`pathgate replay - <&-`: Python has no stream there."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ReadError, match="-: expected an open standard input"):
+        open_log("-").__enter__()
