@@ -10,7 +10,7 @@ import click
 
 from streams.cli.exit_codes import ExitCode, describe, exit_code_of, terminate
 from streams.cli.group import Entry, LazyGroup
-from streams.cli.terminal import Terminal, abandon_stdout
+from streams.cli.terminal import Terminal, abandon_stdout, ensure_streams
 from streams.errors import PathgateError
 
 __all__ = ["main", "run"]
@@ -152,6 +152,9 @@ def _internal(error: BaseException) -> str:
     """An internal error in one line; its text may quote an event, so it is not told."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    if isinstance(error, OSError) and error.strerror:
+        # The system's own words, which name nothing.
+        place += f" ({error.strerror.lower()})"
     return (
         f"internal error: {type(error).__name__}{place}; run it again as"
         f" `{PROGRAM} --traceback ...` and report what it says"
@@ -161,4 +164,5 @@ def _internal(error: BaseException) -> str:
 def main() -> None:
     """Runs the command line of this process and ends it."""
     signal.signal(signal.SIGTERM, terminate)
+    ensure_streams()
     sys.exit(run(sys.argv[1:], os.environ))

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TextIO
 
 
@@ -19,9 +20,12 @@ class Terminal:
         self._no_colour = no_colour
 
     def write(self, text: str) -> None:
-        """Data, as UTF-8 whatever the locale."""
+        """Data, as UTF-8 whatever the locale.
+
+        Bytes of file names that are no UTF-8 stand escaped, as on stderr.
+        """
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.write(text.encode(errors="backslashreplace"))
 
     def flush(self) -> None:
         """Hands over what was written, for a reader that follows."""
@@ -50,6 +54,17 @@ class Terminal:
         if self.env.get("FORCE_COLOR"):
             return True
         return stream.isatty() and self.env.get("TERM") != "dumb"
+
+
+def ensure_streams() -> None:
+    """Gives a process that was started with closed outputs ones that lead nowhere.
+
+    Python has None in their place, and what is written would be an error.
+    """
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
 
 
 def abandon_stdout() -> None:

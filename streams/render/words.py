@@ -185,7 +185,8 @@ _WORDS: dict[str, _Words] = {
     RunReason.NOTHING_EVALUATED.value: _plain("no task or no trial was evaluated"),
     RunReason.TRAJECTORY_OVERFLOW.value: _overflow,
     RunReason.CALLS_DROPPED.value: _plain(
-        "its calls came before eval.started and were dropped; it is being rebuilt"
+        "events of it could not be read, or calls of it came before eval.started"
+        " and were dropped"
     ),
     RunReason.MISROUTED_EVENTS.value: _plain(
         "some of its events lie on a partition that is not the run's"

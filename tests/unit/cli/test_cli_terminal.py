@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.cli.exit_codes import ExitCode
 from tests.unit.cli.command import (
     ROOT,
     bad_log,
@@ -138,3 +139,42 @@ def test_output_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert "acme/größe-0000000000".encode() in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("redirect", "source", "code"),
+    [
+        ("<&-", "-", ExitCode.USAGE),
+        (">&-", "a.ndjson", ExitCode.OK),
+        (">&- 2>&-", "a.ndjson", ExitCode.OK),
+        (">/dev/full", "a.ndjson", ExitCode.INTERNAL),
+    ],
+)
+def test_streams_that_are_closed_or_full(
+    tmp_path: Path, redirect: str, source: str, code: ExitCode
+) -> None:
+    """A service manager may start a command so: a code and plain words, no trace."""
+    write_log(tmp_path / "a.ndjson", good_log())
+    suites = str(write_suites(tmp_path))
+    line = command_of("replay", source, "--suites", suites)
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", *line],
+        capture_output=True,
+        cwd=tmp_path,
+        env=clean_env(),
+        check=False,
+    )
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+    assert (b"no space left on device" in done.stderr) is ("full" in redirect)
+    assert (b"expected an open standard input" in done.stderr) is (source == "-")
+
+
+def test_a_file_name_that_is_no_utf8_is_shown_escaped(tmp_path: Path) -> None:
+    """File names are bytes; the output stays UTF-8."""
+    suites = write_suites(tmp_path)
+    name = os.fsencode(suites / "refunds.json").replace(b"refunds", b"\xff")
+    (suites / "refunds.json").rename(os.fsdecode(name))
+    done = piped(["suites", "check", str(suites)])
+    assert done.returncode == 0
+    assert b"\\udcff.json" in done.stdout
