@@ -518,6 +518,25 @@ def test_a_late_call_touches_the_one_trial_it_belongs_to(attribution: str) -> No
     assert ({"t"} if attribution == "sequence" else {"u"}) == state.dirty
 
 
+def test_by_node_a_late_score_splits_its_nodes_trial() -> None:
+    """And no other; its calls and those of the one after it are told apart anew."""
+    context = make_context(make_suite(task("t"), count=9), attribution="node")
+    log = Log().start()
+    log.next = 2
+    log.call("a", node="n1").call("b", node="n2")
+    log.next = 5
+    log.call("c", node="n1").score("t", node="n2").score("t", node="n1")
+    state, _ = fold(log.lines, context)
+    grade_run(state, state.suite, context.policy)
+    assert ["a", "c"] == tools_of(state, 7, Attribution.NODE)
+    apply(state, Log(first=4).score("t", node="n1").lines[0], context)
+    assert {6} == set(state.results)
+    assert ["a"] == tools_of(state, 4, Attribution.NODE)
+    assert ["c"] == tools_of(state, 7, Attribution.NODE)
+    apply(state, Log(first=1).call("z", node="n1").lines[0], context)
+    assert ["z", "a"] == tools_of(state, 4, Attribution.NODE)
+
+
 def test_a_late_call_of_a_node_without_scores_touches_no_trial() -> None:
     """By node it belongs to none, though scores come after it."""
     context = make_context(make_suite(), attribution="node")
@@ -615,7 +634,9 @@ def test_scores_and_endings_wait_and_starts_and_calls_do_not() -> None:
     assert {2, 3, 4} == state.unsealed
     state.seal(3)
     assert {2, 4} == state.unsealed
-    in_one_log, _ = fold(lines, make_context())
+    in_one_log = RunState(RUN)
+    for line in lines:
+        apply(in_one_log, line, make_context())
     assert not in_one_log.unsealed
 
 

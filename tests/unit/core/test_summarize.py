@@ -347,6 +347,17 @@ def test_forbidden_calls_of_no_trial_are_at_most_twenty_lines() -> None:
     assert [f"wire-{n:02d}" for n in range(20)] == [r.observed for r in reasons]
 
 
+def test_trials_of_unknown_tasks_are_given_apart() -> None:
+    """With the figures of the known ones; none of either for an unknown suite."""
+    context = make_context(make_suite())
+    state, _ = fold(Log().start().score("zz").score("refund").lines, context)
+    graded = grade_run(state, state.suite, context.policy)
+    assert ["zz"] == [trial.score.task_id for trial in graded.strays]
+    assert ["refund"] == [figures.task.task_id for figures in graded.figures]
+    graded = grade_run(state, None, context.policy)
+    assert ((), ()) == (graded.figures, graded.strays)
+
+
 def test_unknown_tasks_are_at_most_twenty_lines() -> None:
     """The first by id; every score of them is counted in the evidence."""
     log = Log().start().score("refund")
