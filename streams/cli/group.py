@@ -36,7 +36,7 @@ class ExampleCommand(click.Command):
         self,
         *args: Any,
         examples: Sequence[str] = (),
-        codes: Sequence[ExitCode] = (ExitCode.OK,),
+        codes: Sequence[ExitCode] = (ExitCode.OK, ExitCode.USAGE),
         **kwargs: Any,
     ) -> None:
         kwargs["context_settings"] = HELP_NAMES

@@ -23,7 +23,13 @@ from streams.settings import Settings
         "log_level",
         "log_format",
     ),
-    codes=(ExitCode.OK, ExitCode.BROKER, ExitCode.INTERNAL, ExitCode.CONFIGURATION),
+    codes=(
+        ExitCode.OK,
+        ExitCode.USAGE,
+        ExitCode.BROKER,
+        ExitCode.INTERNAL,
+        ExitCode.CONFIGURATION,
+    ),
     examples=(
         "pathgate worker --bootstrap-servers kafka:9092 --suites suites/",
         "pathgate worker --config /etc/pathgate/pathgate.toml",

@@ -190,7 +190,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         _about("Silence after which the group drops a worker, seconds."),
     ] = 15.0
     web_host: Annotated[
-        str, _about("Address that probes, metrics and pages are served on.")
+        str, _about("Address that probes and metrics are served on.")
     ] = "127.0.0.1"
     web_port: Annotated[
         int, Meta(ge=0, le=65535), _about("Port of the same; 0: any free one.")

@@ -62,6 +62,7 @@ def test_command_has_help_with_examples_and_codes(
         assert ended.out.startswith(f"Usage: pathgate {' '.join(leaf)} ")
         assert f"\nExamples:\n  pathgate {leaf[0]}" in ended.out
         assert "\nExit codes:\n    0  " in ended.out
+        assert "\n    2  usage" in ended.out
 
 
 def test_every_command_is_listed(capfd: pytest.CaptureFixture[str]) -> None:
