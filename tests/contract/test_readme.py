@@ -23,7 +23,7 @@ TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 MAIN, DEPLOY = TEXTS["README.md"], TEXTS["deploy/README.md"]
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SPAN = re.compile(r"`([^`\n]+)`")
+SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*/?")
 
@@ -38,7 +38,7 @@ def fences(text: str, language: str) -> list[str]:
 
 def spans(text: str) -> list[str]:
     """What stands in backticks within the prose and the tables."""
-    return SPAN.findall(FENCE.sub("", text))
+    return [" ".join(one.split()) for one in SPAN.findall(FENCE.sub("", text))]
 
 
 def commands(block: str) -> list[str]:
