@@ -4,13 +4,13 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.topics import names_from
 from tests.broker.worker.process import WorkerProcess, until
@@ -78,24 +78,6 @@ def expected() -> dict[str, bytes]:
     return {json.loads(line)["runId"]: line.encode() for line in lines}
 
 
-def routed(secure: Any) -> Iterator[tuple[str, bytes, bytes]]:
-    """Topic, key and value of each event of the sample."""
-    names = names_from(secure.settings("pathgate-host"))
-    topic_of = {
-        "agent.tool-called": names.tool_called,
-        "eval.started": names.eval_started,
-        "eval.scored": names.eval_scored,
-        "eval.completed": names.eval_completed,
-    }
-    for line in (SAMPLE / "runs.ndjson").read_bytes().splitlines():
-        event = json.loads(line)
-        topic = topic_of.get(event["type"])
-        if topic is None and event["type"].startswith("run."):
-            topic = names.run_terminal
-        if topic is not None:
-            yield topic, event["runId"].encode(), line
-
-
 @asynccontextmanager
 async def running(secure: Any, home: Path) -> AsyncIterator[WorkerProcess]:
     settings = variables(secure, "pathgate") | {
@@ -112,15 +94,19 @@ async def running(secure: Any, home: Path) -> AsyncIterator[WorkerProcess]:
             await worker.kill()
 
 
-async def publish(secure: Any) -> None:
-    """The host's part, with the host's rights, each event acknowledged in turn."""
-    producer = AIOKafkaProducer(**secure.aiokafka("pathgate-host"))
-    await producer.start()
-    try:
-        for topic, key, value in routed(secure):
-            await producer.send_and_wait(topic, value, key=key)
-    finally:
-        await producer.stop()
+async def publish(secure: Any) -> int:
+    """The host's part, with the host's rights, by the script of the compose file."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, str(ROOT / "deploy/compose/publish_sample.py")],
+        env={"PYTHONPATH": str(ROOT), **as_env(variables(secure, "pathgate-host"))},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stderr.split()[1])
 
 
 async def published(secure: Any, runs: Iterable[str]) -> dict[str, bytes]:
@@ -184,8 +170,7 @@ async def test_worker_recovers_its_tables_with_the_shipped_rights(
         assert await worker.stop() == 0
     before = await count_of_records(secure)
     async with running(secure, tmp_path / "second") as worker:
-        await publish(secure)
-        sent = len(list(routed(secure)))
+        sent = await publish(secure)
         async with asyncio.timeout(60):
             # A worker on another process tells only when it is asked.
             while await worker.metric("pathgate_events_received_total") < sent:

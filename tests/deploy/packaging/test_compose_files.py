@@ -18,9 +18,11 @@ from streams.settings import FIELDS, SECRET_FILES, Settings, variable_of
 Run = Callable[..., subprocess.CompletedProcess[str]]
 BASE = ("-f", "deploy/compose.yaml")
 TLS = (*BASE, "-f", "deploy/compose/tls.yaml")
-MONITORING = ("--profile", "monitoring")
-# One-shot services, and those whose image the project does not build.
-ONE_SHOT = {"topics", "users"}
+PROFILES = ("--profile", "monitoring", "--profile", "demo")
+# Services that end by themselves.
+ONE_SHOT = {"topics", "users", "demo"}
+# Services that run pathgate or its packages.
+OURS = ("topics", "worker", "demo")
 # Their images write where they are installed.
 WRITES_ROOT = {"kafka", "users"}
 
@@ -36,12 +38,12 @@ def merge(run: Run, *flags: str) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=["plain", "tls"])
 def model(request: pytest.FixtureRequest, run: Run) -> dict[str, Any]:
     """Both variants, every profile included."""
-    return merge(run, *(BASE if request.param == "plain" else TLS), *MONITORING)
+    return merge(run, *(BASE if request.param == "plain" else TLS), *PROFILES)
 
 
 @pytest.fixture(scope="module")
 def secured(run: Run) -> dict[str, Any]:
-    return merge(run, *TLS, *MONITORING)
+    return merge(run, *TLS, *PROFILES)
 
 
 # ------------------------------------------------------------------- validity
@@ -50,7 +52,7 @@ def secured(run: Run) -> dict[str, Any]:
 @pytest.mark.parametrize("flags", [BASE, TLS], ids=["plain", "tls"])
 def test_compose_accepts_the_files(run: Run, flags: tuple[str, ...]) -> None:
     """No error and no warning: no obsolete key, no unset variable."""
-    done = run("docker-compose", *flags, *MONITORING, "config", "-q")
+    done = run("docker-compose", *flags, *PROFILES, "config", "-q")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -132,8 +134,7 @@ def test_image_versions_are_the_projects(root: Path, model: dict[str, Any]) -> N
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     version = project["project"]["version"]
     services = model["services"]
-    assert services["worker"]["image"] == f"pathgate:{version}"
-    assert services["topics"]["image"] == services["worker"]["image"]
+    assert {services[name]["image"] for name in OURS} == {f"pathgate:{version}"}
     assert services["kafka"]["image"] == f"apache/kafka:{kafka_version()}"
 
 
@@ -187,6 +188,7 @@ def test_services_start_by_health(model: dict[str, Any]) -> None:
     )
     assert waits("topics") == first
     assert waits("worker") == {"topics": "service_completed_successfully"}
+    assert waits("demo") == {"worker": "service_healthy"}
     for name, service in services.items():
         if name in ONE_SHOT:
             assert service["restart"] == "no", name
@@ -195,8 +197,8 @@ def test_services_start_by_health(model: dict[str, Any]) -> None:
             assert service["restart"] == "unless-stopped", name
 
 
-def test_monitoring_is_a_profile(run: Run) -> None:
-    """Without the profile only the broker and what grades are started."""
+def test_monitoring_and_demo_are_profiles(run: Run) -> None:
+    """Without the profiles only the broker and what grades are started."""
     assert merge(run, *BASE)["services"].keys() == {"kafka", "topics", "worker"}
 
 
@@ -208,7 +210,7 @@ def test_worker_has_time_to_drain(model: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- what they say
 
 
-@pytest.mark.parametrize("service", ["topics", "worker"])
+@pytest.mark.parametrize("service", OURS)
 def test_variables_are_settings(model: dict[str, Any], service: str) -> None:
     """Every variable is one that pathgate reads, of a type that it takes."""
     env = {
@@ -236,7 +238,7 @@ def test_secrets_are_mounted_where_the_settings_look(
     secured: dict[str, Any],
 ) -> None:
     """Each file that a setting names is a secret of that service."""
-    for name in ("topics", "worker"):
+    for name in OURS:
         service = secured["services"][name]
         # A short form's target is the secret's own name.
         targets = {s.get("target") or s["source"] for s in service["secrets"]}
@@ -258,9 +260,9 @@ def test_each_user_has_a_password_file(root: Path, secured: dict[str, Any]) -> N
     assert set(made.split()) == users
     named = {
         secured["services"][name]["environment"]["PATHGATE_SASL_USERNAME"]
-        for name in ("topics", "worker")
+        for name in OURS
     }
-    assert named == {"pathgate", "pathgate-topics"}
+    assert named == {"pathgate", "pathgate-topics", "pathgate-host"}
 
 
 def test_keys_are_not_in_git(root: Path) -> None:
