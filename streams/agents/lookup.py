@@ -108,18 +108,22 @@ class Rebuilder:
 
         What the topics no longer hold stays as it was: a run whose start is not
         found is left alone, unless calls of it were dropped; those are added.
+        Where a topic's beginning was deleted, nothing that is known is given
+        up: a forbidden call would be forgiven when its topic forgets it.
         """
         fresh = {
             run_id: RunState(run_id, hold=shard.options.hold) for run_id in run_ids
         }
-        known = {
-            run_id: _Known.of(entry.state)
-            for run_id in run_ids
-            if (entry := shard.find(run_id)) is not None
-        }
         async with open_reader(self._settings) as reader:
             places = [(topic, shard.partition) for topic in self._sources]
-            async for records in reader.read(await reader.span(places)):
+            spans = await reader.span(places)
+            is_cut = any(start > 0 for start, _ in spans.values())
+            known = {
+                run_id: _Known.of(entry.state, is_cut=is_cut)
+                for run_id in run_ids
+                if (entry := shard.find(run_id)) is not None
+            }
+            async for records in reader.read(spans):
                 for record in records:
                     self._fold(fresh, record.value)
                 await asyncio.sleep(0)
@@ -190,24 +194,32 @@ class _Known(msgspec.Struct):
 
     Args:
         facts: Its facts.
-        lacks_calls: Whether calls of it had been dropped: the topics then add
-            to what is known, they do not replace it.
-        conflict: As in ``RunState``; False where calls had been dropped.
+        lacks_calls: Whether calls of it had been dropped.
+        adds: Whether the topics add to what is known, and do not replace it:
+            calls had been dropped, or the topics' beginning was deleted.
+        conflict: As in ``RunState``; False where the topics add.
         overflow: Likewise.
     """
 
     facts: dict[int, Fact] = {}
     lacks_calls: bool = False
+    adds: bool = False
     conflict: bool = False
     overflow: bool = False
 
     @classmethod
-    def of(cls, state: RunState) -> Self:
-        """What is known of a run now."""
-        adds = state.calls_dropped
+    def of(cls, state: RunState, *, is_cut: bool) -> Self:
+        """What is known of a run now.
+
+        Args:
+            state: Of the run.
+            is_cut: Whether the beginning of a source topic was deleted.
+        """
+        adds = state.calls_dropped or is_cut
         return cls(
             dict(state.facts),
-            lacks_calls=adds,
+            lacks_calls=state.calls_dropped,
+            adds=adds,
             conflict=state.conflict and not adds,
             overflow=state.overflow and not adds,
         )
@@ -218,7 +230,7 @@ class _Known(msgspec.Struct):
             fact
             for sequence, fact in old.facts.items()
             if self.facts.get(sequence) != fact
-            or (self.lacks_calls and sequence not in fresh.facts)
+            or (self.adds and sequence not in fresh.facts)
         ]
 
 

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
+from streams.agents.control import Control, ControlKind, control_record
 from streams.core.context import Context
 from streams.core.evidence import Call
 from streams.core.rows import decode_row, encode_row
-from streams.kafka import open_reader
+from streams.kafka import client_options, open_reader
 from streams.settings import policy_from
 from streams.suites import compile_suites, digester_from, load_directory
 from streams.tables import run_key
@@ -130,3 +133,31 @@ async def newest_row(site: Site, run_id: str) -> bytes:
                 if record.key == run_key(run_id):
                     found = record.value or b""
     return found
+
+
+async def test_rebuild_forgives_nothing_that_a_topic_forgot(
+    make_site: MakeSite,
+) -> None:
+    """Retention took the calls, not the start; a rebuild is asked for by note.
+
+    The record is written again, with the forbidden call still in it.
+    """
+    made = await graded(make_site)
+    site, run_id = made.site, made.forbidden.run_id
+    truth = site.published.suites[run_id]
+    place = TopicPartition(site.names.tool_called, site.home_of(run_id))
+    admin = AIOKafkaAdminClient(**client_options(site.settings))
+    await admin.start()
+    try:
+        await admin.delete_records({place: RecordsToDelete(-1)})
+    finally:
+        await admin.close()
+
+    note = Control(kind=ControlKind.REBUILD, run_id=run_id)
+    asked = control_record(note, site.settings, site.names)
+    async with site.host() as host:
+        await host.producer.send_and_wait(
+            asked.topic, asked.value, asked.key, asked.partition
+        )
+    await site.published.wait_for(lambda seen: len(seen.history(run_id)) >= 2)
+    assert site.published.suites[run_id] == truth
