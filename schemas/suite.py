@@ -117,7 +117,7 @@ class PassRule(StrEnum):
 class Trials(_Closed, frozen=True, kw_only=True):
     """The suite-wide ``trials`` block."""
 
-    count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    count: Annotated[int, Meta(ge=1, le=1_000)] = 1
     pass_rule: PassRule = PassRule.ALL
 
 

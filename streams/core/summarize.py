@@ -42,6 +42,8 @@ UNKNOWN_SUITE_VERSION = "0.0.0"
 
 MAX_EXTRA_TRIALS = 100
 """A record has to stay small enough to send, whatever a host repeats."""
+MAX_TOLD_TRIALS = 50
+"""Likewise, of what is told expected against observed."""
 
 
 class Graded(msgspec.Struct, frozen=True):
@@ -129,9 +131,16 @@ def task_record(
 
     Returns:
         The record. It lists the declared trials and at most
-        ``MAX_EXTRA_TRIALS`` more; its figures rest on all.
+        ``MAX_EXTRA_TRIALS`` more; its figures rest on all. Of trials beyond the
+        first ``MAX_TOLD_TRIALS`` that did not pass, only one reason is told.
     """
+    told = 0
+    entries = []
     listed = figures.trials[: figures.declared + MAX_EXTRA_TRIALS]
+    for number, trial in enumerate(listed, 1):
+        told += not trial.passed
+        brief = told > MAX_TOLD_TRIALS
+        entries.append(_trial_entry(number, trial, figures.task, brief=brief))
     return TaskRecord(
         record_version=RECORD_VERSION,
         run_id=state.run_id,
@@ -142,10 +151,7 @@ def task_record(
             scores=len(figures.trials),
         ),
         task=figures.entry,
-        trials=tuple(
-            _trial_entry(number, trial, figures.task)
-            for number, trial in enumerate(listed, 1)
-        ),
+        trials=tuple(entries),
         reasons=figures.reasons,
         legacy_passed=figures.legacy_passed,
     )
@@ -172,8 +178,10 @@ def _trial_stats(
     return TrialStats(count=suite.count, pass_at_k=at, pass_hat_k=hat)
 
 
-def _trial_entry(number: int, trial: TrialResult, task: CompiledTask) -> TrialEntry:
-    off_path = trial.matched is False
+def _trial_entry(
+    number: int, trial: TrialResult, task: CompiledTask, *, brief: bool
+) -> TrialEntry:
+    off_path = trial.matched is False and not brief
     expectation = task.expectation
     score = float(trial.score.score)
     return TrialEntry(
@@ -187,7 +195,7 @@ def _trial_entry(number: int, trial: TrialResult, task: CompiledTask) -> TrialEn
         calls=trial.calls,
         expected=expectation.labels if off_path and expectation is not None else UNSET,
         observed=trial.observed if off_path else UNSET,
-        reasons=trial.reasons,
+        reasons=trial.reasons[:1] if brief else trial.reasons,
     )
 
 

@@ -21,6 +21,9 @@ EVENT_RETENTION_MS = 7 * DAY_MS
 _NOTICE_RETENTION_MS = 30 * DAY_MS
 # An event of 1 MiB that is parked grows by the headers that say why.
 _DEAD_LETTER_MAX_BYTES = 2 * 1024 * 1024
+# A suite summary has an entry a task, a stored run one a fact: far below this,
+# and a record that a broker refuses would stop the worker for good.
+_RECORD_MAX_BYTES = 8 * 1024 * 1024
 TABLE_NAME = "runs"
 
 
@@ -238,6 +241,8 @@ def _configs(kind: _Kind, settings: Settings) -> dict[str, str]:
         configs["segment.ms"] = str(DAY_MS)
     if kind.field == "dead_letter":
         configs["max.message.bytes"] = str(_DEAD_LETTER_MAX_BYTES)
+    elif kind.role is Role.OUTPUT or kind.field == "runs_changelog":
+        configs["max.message.bytes"] = str(_RECORD_MAX_BYTES)
     return configs
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from schemas.records import Outcome
+from streams.core.policy import Policy
 from streams.core.summarize import figures_of_task, grade_run, task_record
 from streams.core.trials import MAX_OBSERVED
 from tests.factories import (
@@ -406,3 +407,24 @@ def test_two_versions_of_a_suite_are_two_suites() -> None:
         make_context(old, new),
     )
     assert (True, False) == (runs["acme/old"].passed, runs["acme/new"].passed)
+
+
+def test_details_are_told_of_the_first_trials_that_did_not_pass() -> None:
+    """Of 60 trials off their path the first 50 are told in full, ten in brief.
+
+    Each calls ``x`` where ``a`` was expected and is failed by its host: two
+    reasons at least in full, one in brief; every trial keeps its verdict.
+    """
+    suite = make_suite(
+        task("t", {"match": "exact", "steps": [{"tool": "a"}]}), count=60
+    )
+    log = Log().start()
+    for _ in range(60):
+        log.call("x").score("t", "1", passed=False)
+    state, _ = fold(log.lines, make_context(suite))
+    graded = grade_run(state, state.suite, Policy())
+    record = task_record(state, suite, graded.figures[0])
+    full, brief = record.trials[:50], record.trials[50:]
+    assert all(trial.observed == ("x",) and len(trial.reasons) > 1 for trial in full)
+    assert all(trial.observed is UNSET and len(trial.reasons) == 1 for trial in brief)
+    assert [False] * 60 == [trial.passed for trial in record.trials]

@@ -89,6 +89,7 @@ def test_configs_of_a_changelog() -> None:
     assert table_of()["pathgate-runs-changelog"].configs == {
         "cleanup.policy": "compact",
         "min.insync.replicas": "2",
+        "max.message.bytes": "8388608",
         "unclean.leader.election.enable": "false",
         "delete.retention.ms": str(7 * DAY_MS),
         "min.cleanable.dirty.ratio": "0.1",
