@@ -1,9 +1,11 @@
 """Feeds a grader from the event topics, in no consumer group."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from aiokafka import ConsumerRecord
 
+from schemas.codec import decode_event
+from schemas.errors import DecodeError
 from streams.kafka import LogReader
 from streams.replay.grader import FileGrader
 from streams.replay.reader import Line
@@ -48,7 +50,7 @@ async def feed_topics(
     evals: set[bytes] = set()
     async for records in reader.read(others):
         if records[0].topic in marked:
-            evals.update(record.key for record in records if record.key is not None)
+            evals.update(_run_ids(records))
         _add(grader, records, progress)
     await _feed(grader, reader, calls, evals, progress)
 
@@ -64,12 +66,43 @@ async def _feed(
         wanted = [
             record
             for record in records
-            # A record without a key cannot be told apart by it.
-            if evals is None or record.key is None or record.key in evals
+            if evals is None or not _is_ordinary(record, evals)
         ]
         _add(grader, wanted, None)
         if progress is not None:
             progress(len(records))
+
+
+def _run_ids(records: Iterable[ConsumerRecord]) -> Iterator[bytes]:
+    for record in records:
+        try:
+            envelope, _ = decode_event(record.value or b"")
+        except DecodeError:
+            # Nothing is graded by it; it closes the runs it names.
+            continue
+        yield envelope.run_id.encode()
+
+
+def _is_ordinary(record: ConsumerRecord, evals: set[bytes]) -> bool:
+    """Whether a call is, without doubt, of a run that is no eval.
+
+    A key is believed only where the event spells it as its run: hosts that key
+    by something else must not have their forbidden calls passed over.
+    """
+    key, value = record.key, record.value
+    if not key or not value or key in evals:
+        return False
+    at = value.find(_RUN_ID)
+    if at < 0 or value.find(_RUN_ID, at + 1) >= 0:
+        return False
+    rest = value[at + len(_RUN_ID) : at + len(_RUN_ID) + len(key) + _MOST_SPACE]
+    spelled = rest.lstrip().removeprefix(b":").lstrip()
+    return bool(spelled.startswith(b'"' + key + b'"'))
+
+
+_RUN_ID = b'"runId"'
+# Around the colon and for the quotes.
+_MOST_SPACE = 16
 
 
 def _add(
