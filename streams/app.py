@@ -165,6 +165,7 @@ class Worker:
             await self.hub.revoke()
             partitions = self._active_partitions()
             await self.hub.assign(partitions)
+            logger.info("partitions_assigned", partitions=partitions)
             shards = {p: one.shard for p, one in self.hub.assigned.items()}
             self.late_starts.assign(shards, self.fail)
 

@@ -14,7 +14,7 @@ from streams.cli.progress import show_progress
 from streams.cli.terminal import Terminal
 from streams.core.compiled import CompiledSuite
 from streams.core.context import Context
-from streams.errors import BrokerUnavailableError
+from streams.errors import BrokerUnavailableError, ConfigurationError
 from streams.kafka import open_reader
 from streams.kafka.newest import read_newest
 from streams.replay import FileGrader, GradedRun
@@ -47,6 +47,12 @@ async def read_context(settings: Settings) -> Context:
         except SuiteError:
             continue
         suites.setdefault(suite.key, suite)
+    if not suites:
+        # Every run would differ, for want of what it is graded against.
+        raise ConfigurationError(
+            "no suites to grade against: give --suites DIR, or publish them with"
+            " 'pathgate suites publish DIR'"
+        )
     return Context(policy=policy_from(settings), digester=digester, suites=suites)
 
 
