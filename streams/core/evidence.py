@@ -86,7 +86,8 @@ class Started(_Fact, frozen=True, gc=False, array_like=True, tag=3):
         suite_version: Its version.
         task_count: As reported.
         baseline_run_id: Run it is to be compared with, or None.
-        disputed: Whether another start of the same sequence names another suite.
+        disputed: Whether another event of the same sequence is no start of the
+            same suite.
     """
 
     suite_id: str

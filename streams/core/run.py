@@ -420,9 +420,14 @@ class RunState:
         self.dirty.update(self._by_task)
         self.conflict = True
         stands, falls = sorted((existing, fact), key=precedence)
-        if isinstance(stands, Started) and isinstance(falls, Started):
-            differs = falls.disputed or stands.suite_key != falls.suite_key
-            if differs and not stands.disputed:
+        if isinstance(stands, Started) and not stands.disputed:
+            # What is no start may have stood before another start and hidden it.
+            agrees = (
+                isinstance(falls, Started)
+                and not falls.disputed
+                and stands.suite_key == falls.suite_key
+            )
+            if not agrees:
                 stands = msgspec.structs.replace(stands, disputed=True)
         if stands is not existing:
             self._replace(stands, context)

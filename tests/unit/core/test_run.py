@@ -67,7 +67,6 @@ def both_orders(
         (score("t", 1, SMALLER), score("u", 1, SMALLER)),
         (call("z", 1, SMALLER), score("a", 1, SMALLER)),
         (score("z", 1, SMALLER), start(sequence=1, event_id=SMALLER)),
-        (start(sequence=1, event_id=SMALLER), score("t", 1, LARGER)),
     ],
 )
 def test_of_two_events_with_one_sequence_the_smaller_stands(
@@ -316,6 +315,23 @@ def test_three_starts_in_one_place_stay_ambiguous() -> None:
     assert state.suite is None
     assert state.started is not None
     assert (SMALLER, True) == (state.started.event_id, state.started.disputed)
+
+
+def test_what_is_no_start_hides_no_dispute_between_starts() -> None:
+    """A call between two starts by id: which suite is known does not depend on order.
+
+    The smallest stands in every order; that another event was there is enough.
+    """
+    events = [
+        start(event_id=SMALLER),
+        call("a", 0, "evt-bbbbbbbbbbbbbbbb"),
+        start("acme.evals.other", 0, "evt-cccccccccccccccc"),
+    ]
+    for lines in permutations(events):
+        state, _ = fold(lines, make_context(make_suite()))
+        assert state.suite is None
+        assert state.started is not None
+        assert (SMALLER, True) == (state.started.event_id, state.started.disputed)
 
 
 def test_a_start_in_dispute_is_still_the_same_event() -> None:
