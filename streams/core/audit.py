@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import UNSET, UnsetType
 
 from schemas.records import Disagreement, HostAudit
-from schemas.summary import EvalSummary
+from schemas.summary import EvalSummary, TaskEntry
 from streams.core.run import RunState
 from streams.core.tasks import TaskFigures
 
@@ -106,7 +106,11 @@ def compare_summaries(
         )
     )
     found.extend(_gated(ours.gated_aggregate_score, host.gated_aggregate_score, UNSET))
-    theirs = {task.task_id: task for task in host.tasks}
+    theirs: dict[str, TaskEntry] = {}
+    for task in host.tasks:
+        if theirs.setdefault(task.task_id, task) is not task:
+            # The second could be the one that a reader believes.
+            found.append(_about(DisagreementKind.COUNTS_DIFFER, task.task_id))
     for task in ours.tasks:
         entry = theirs.pop(task.task_id, None)
         if entry is None:

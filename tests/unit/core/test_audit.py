@@ -134,3 +134,14 @@ def test_rounding_is_no_disagreement() -> None:
         assert [] == compare(ours(), {field: value - TOLERANCE / 2})
         assert 1 == len(compare(ours(), {field: value + TOLERANCE * 2}))
         assert 1 == len(compare(ours(), {field: value - TOLERANCE * 2}))
+
+
+def test_a_task_that_the_host_lists_twice_is_named() -> None:
+    """Whichever entry agrees with ours, a reader may believe the other."""
+    summary = ours()
+    right = summary.tasks[0]
+    wrong = msgspec.structs.replace(right, score=0.1)
+    for twice in ((right, wrong), (wrong, right)):
+        host = msgspec.structs.replace(summary, tasks=(*twice, *summary.tasks[1:]))
+        found = compare_summaries(summary, host, legacy_passed=True)
+        assert ("counts-differ", "a") in [(d.kind, d.task_id) for d in found]
