@@ -17,6 +17,7 @@ import msgspec
 
 from schemas.codec import decode_suite_record
 from schemas.errors import DecodeError, SchemaError
+from schemas.reasons import RunReason
 from schemas.records import Outcome
 from streams.agents.control import Control, ControlKind, control_record
 from streams.core.context import Context
@@ -189,7 +190,9 @@ class _Check:
             self._tasks(run)
             self._state(run)
             return
-        if published is not None and self._is_newer(published, run):
+        if published is not None and (
+            self._is_newer(published, run) or _is_misrouted(published)
+        ):
             return
         self._add(run, Fault.SUITE_RECORD, _how(published, run.record))
 
@@ -273,6 +276,17 @@ _task_decoder = msgspec.json.Decoder(_TaskRecordOf)
 
 def _task_of(value: bytes) -> str:
     return _task_decoder.decode(value).task.task_id
+
+
+def _is_misrouted(published: bytes) -> bool:
+    """Whether the run was closed for where its events lay, which no event says."""
+    try:
+        record = decode_suite_record(published)
+    except SchemaError:
+        return False
+    return not record.summary.passed and any(
+        reason.code == RunReason.MISROUTED_EVENTS.value for reason in record.reasons
+    )
 
 
 def _how(published: bytes | None, ours: bytes) -> str:

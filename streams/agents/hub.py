@@ -321,6 +321,8 @@ class Hub:
                     offset=record.offset,
                 )
                 continue
+            if not one.shard.options.belongs(control.run_id, chunk.tp.partition):
+                continue
             if control.kind is ControlKind.MISROUTED:
                 entry = one.shard.open(control.run_id)
                 if entry is not None:
