@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,43 @@ def test_lock_meets_each_requirement(lock: tuple[Path, list[Requirement]]) -> No
         or held[canonicalize_name(need.name)][0] not in need.specifier
     ]
     assert missed == []
+
+
+def needed(
+    roots: list[Requirement], environment: dict[str, str]
+) -> set[tuple[str, str]]:
+    """(project, who needs it) of everything that the requirements lead to.
+
+    Read from what is installed here, which the tests run with.
+    """
+    found: set[tuple[str, str]] = set()
+    open_ends = [(need, "pyproject.toml") for need in roots]
+    seen: set[tuple[str, str]] = set()
+    while open_ends:
+        need, who = open_ends.pop()
+        name = canonicalize_name(need.name)
+        found.add((name, who))
+        for extra in need.extras | {""}:
+            if (name, extra) in seen:
+                continue
+            seen.add((name, extra))
+            for text in metadata.requires(name) or []:
+                child = Requirement(text)
+                if child.marker is None or child.marker.evaluate(
+                    environment | {"extra": extra}
+                ):
+                    open_ends.append((child, name))
+    return found
+
+
+def test_lock_holds_what_the_dependencies_need(root: Path) -> None:
+    """Extras and dependencies of dependencies are locked too."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    roots = [Requirement(text) for text in project["project"]["dependencies"]]
+    held = read_lock(root / "deploy" / "requirements.lock")
+    reached = needed(roots, {"sys_platform": "linux"})
+    assert ("rocksdict", "faust-streaming") in reached
+    assert {pair for pair in reached if pair[0] not in held} == set()
 
 
 def test_lock_has_a_hash_for_each_file(lock: tuple[Path, list[Requirement]]) -> None:
