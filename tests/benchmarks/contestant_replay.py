@@ -25,7 +25,7 @@ def bare_loop(path: str) -> int:
     count = 0
     with open_log(path) as stream:
         for lines in read_lines(stream, path):
-            for _, data in lines:
+            for _, data, _ in lines:
                 event = envelope(data or b"")
                 read = payloads.get(event.type)
                 if read is not None:

@@ -26,7 +26,9 @@ class Expected:
     tasks: dict[str, bytes] = field(default_factory=dict)
 
 
-def compiled(suites: Iterable[Json], digester: ArgsDigester) -> dict[str, CompiledSuite]:
+def compiled(
+    suites: Iterable[Json], digester: ArgsDigester
+) -> dict[str, CompiledSuite]:
     """``suiteId@version`` -> suite."""
     found = (
         CompiledSuite(decode_suite(json.dumps(one).encode(), ""), digester, {}, "")

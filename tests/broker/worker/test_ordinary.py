@@ -182,4 +182,7 @@ async def test_the_partitioner_of_all_hosts_may_be_crc32(make_site: MakeSite) ->
     # A run's records are on the run's own partition.
     for record in site.published.records[site.names.suite_summary]:
         assert _crc32_home(record.key.decode()) == record.partition
-    assert all(json.loads(value or b"")["summary"]["passed"] for value in site.published.suites.values())
+    assert all(
+        json.loads(value or b"")["summary"]["passed"]
+        for value in site.published.suites.values()
+    )

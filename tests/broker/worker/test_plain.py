@@ -95,9 +95,27 @@ async def test_topics_in_any_order_end_in_the_same_bytes(
 @pytest.mark.parametrize(
     "order",
     [
-        ("tool_called", "eval_scored", "run_terminal", "eval_completed", "eval_started"),
-        ("run_terminal", "eval_started", "eval_scored", "eval_completed", "tool_called"),
-        ("eval_completed", "tool_called", "eval_started", "run_terminal", "eval_scored"),
+        (
+            "tool_called",
+            "eval_scored",
+            "run_terminal",
+            "eval_completed",
+            "eval_started",
+        ),
+        (
+            "run_terminal",
+            "eval_started",
+            "eval_scored",
+            "eval_completed",
+            "tool_called",
+        ),
+        (
+            "eval_completed",
+            "tool_called",
+            "eval_started",
+            "run_terminal",
+            "eval_scored",
+        ),
     ],
     ids=lambda order: f"{order[0]}-first",
 )

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
@@ -54,7 +55,9 @@ POISON: list[bytes | None] = [
 ]
 
 
-async def _poison(host: Host, values: list[bytes | None]) -> list[tuple[str, int, bytes]]:
+async def _poison(
+    host: Host, values: list[bytes | None]
+) -> list[tuple[str, int, bytes]]:
     """Publishes them over topics and partitions; where, and with which key."""
     sources = host.site.names.sources
     places = []
@@ -119,6 +122,11 @@ async def test_an_unreadable_call_closes_its_run(make_site: MakeSite) -> None:
     assert 0 == await worker.stop()
 
 
+def stored_files(folder: Path) -> list[Path]:
+    """Everything that a worker has on disk."""
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 async def test_content_gets_nowhere(make_site: MakeSite) -> None:
     """A word in inputs, outputs and poison is in the source topics alone."""
     site = await make_site(suites=[GATED], log_level="DEBUG")
@@ -131,7 +139,8 @@ async def test_content_gets_nowhere(make_site: MakeSite) -> None:
         run.call("search", content)
         run.call("wire_money", content)
         run.add("agent.tool-returned", {"toolName": "search", "outcome": CANARY})
-        run.score("task-0", **{"x-answer": CANARY})
+        extension: dict[str, Any] = {"x-answer": CANARY}
+        run.score("task-0", **extension)
         run.complete()
         run.add("run.failed", {"error": {"message": CANARY}})
         runs.append(run)
@@ -160,7 +169,7 @@ async def test_content_gets_nowhere(make_site: MakeSite) -> None:
             assert CANARY not in str(record.headers)
     assert CANARY not in metrics
     assert CANARY not in worker.text()
-    files = [path for path in Path(site.home / "w1").rglob("*") if path.is_file()]
+    files = stored_files(site.home / "w1")
     assert any(path.name.endswith((".sst", ".log")) for path in files)
     assert [] == [path for path in files if needle in path.read_bytes()]
 

@@ -91,7 +91,9 @@ async def test_a_run_whose_state_was_removed_is_not_begun_anew(
     row = b"r" + run.run_id.encode()
 
     async def size() -> int:
-        rows = {one.key: one.value for one in await site.read(site.names.runs_changelog)}
+        rows = {
+            one.key: one.value for one in await site.read(site.names.runs_changelog)
+        }
         return len(rows[row] or b"")
 
     async with asyncio.timeout(20):
@@ -132,7 +134,9 @@ async def test_downtime_is_no_silence_of_the_host(make_site: MakeSite) -> None:
     chatter = RunLog("acme/chat-000000000001")
     began = {run.run_id: len(run.log) for run in runs}
     async with site.host() as host:
-        await host.send_all(chatter.call("search", {"n": "x" * 100}) for _ in range(9000))
+        await host.send_all(
+            chatter.call("search", {"n": "x" * 100}) for _ in range(9000)
+        )
         for run in runs:
             run.score("task-1")
             run.complete(tasks=2)

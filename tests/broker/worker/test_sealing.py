@@ -21,8 +21,7 @@ def _chatter(site: Site, partition: int, count: int) -> list[Event]:
         run = RunLog(f"acme/chat-{number:012d}")
         if site.home_of(run.run_id) != partition:
             continue
-        for _ in range(100):
-            events.append(run.call("search", {"text": "x" * 200}))
+        events.extend(run.call("search", {"text": "x" * 200}) for _ in range(100))
         if len(events) >= count:
             return events
     raise AssertionError

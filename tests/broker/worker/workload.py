@@ -292,9 +292,7 @@ SUITES: list[Json] = [
         trials={"count": 4, "passRule": "mean"},
         passScore=0.7,
     ),
-    suite(
-        "no-bar", [{"steps": [_BOOK, _SEARCH], "forbidden": _FORBIDDEN}, None, None]
-    ),
+    suite("no-bar", [{"steps": [_BOOK, _SEARCH], "forbidden": _FORBIDDEN}, None, None]),
 ]
 UNKNOWN_SUITE = suite("nobody-knows", [None])
 
@@ -339,9 +337,7 @@ def mixed(
     for number in range(runs):
         # Each shape once at least, whatever chance says.
         shape = (
-            names[number]
-            if number < len(names)
-            else chance.choices(names, weights)[0]
+            names[number] if number < len(names) else chance.choices(names, weights)[0]
         )
         run_id = f"acme/run-{seed:04d}-{number:08d}"
         maker = _EvalRun(run_id, chance.choice(SUITES), chance, by_node=by_node)
