@@ -159,6 +159,8 @@ class Worker:
         async def on_revoked(*_: Any, **__: Any) -> None:
             await self.hub.revoke()
             self.late_starts.revoke()
+            # Nothing of ours may follow what the next owner writes.
+            await self.publisher.settle()
 
         async def on_ready(*_: Any, **__: Any) -> None:
             self.metrics.rebalanced()

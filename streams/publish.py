@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from streams.errors import PathgateError
 
 MAX_BATCH_BYTES = 900_000
+SETTLE_LIMIT_S = 5.0
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 
 Headers = Sequence[tuple[str, bytes]]
@@ -128,6 +130,12 @@ class Publisher:
         """Writes out what is under way and disconnects."""
         if self._producer is not None:
             await self._producer.stop()
+
+    async def settle(self) -> None:
+        """Waits until what was sent is acknowledged or refused; not for long."""
+        if self._producer is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._producer.flush(), SETTLE_LIMIT_S)
 
     async def send(self, records: Iterable[Outgoing]) -> dict[tuple[str, int], int]:
         """Writes records and waits until all in-sync replicas have them.

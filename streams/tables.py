@@ -7,7 +7,7 @@ only a warning there).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import faust
 from faust.types import TP
@@ -26,6 +26,27 @@ def run_key(run_id: str) -> bytes:
 def block_key(run_id: str, number: int) -> bytes:
     """Key of a block of a run's evidence; ``number`` from 0."""
     return BLOCK_PREFIX + run_id.encode() + b"\x00" + str(number).encode()
+
+
+def run_of_key(key: bytes) -> str:
+    """The run that a row or a block is of; the inverse of the two above."""
+    return key[1:].partition(b"\x00")[0].decode()
+
+
+class Span(NamedTuple):
+    """A stretch of a changelog partition.
+
+    Args:
+        topic: The changelog.
+        partition: Its partition.
+        first: First offset.
+        end: Offset after the last.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    end: int
 
 
 class RunTable(faust.Table[bytes, bytes]):
@@ -49,6 +70,8 @@ class PartitionRows:
         self._partition = partition
         self._topic: str = table.changelog_topic.get_topic_name()
         self._store: Any = table.data
+        self._next_offset: int | None = None
+        self._is_shared = False
 
     @property
     def _db(self) -> Any:
@@ -82,25 +105,42 @@ class PartitionRows:
 
     async def write(
         self, rows: Mapping[bytes, bytes | None], publisher: Publisher
-    ) -> None:
+    ) -> Span | None:
         """Writes rows to the store and the changelog, and waits for the latter.
 
         Args:
             rows: Key -> value, None to remove.
             publisher: Writes the changelog.
 
+        Returns:
+            None; or, where somebody else wrote to the partition since it was
+            recovered or last written, the stretch with those records in it.
+
         Raises:
             PublishError: The changelog was not acknowledged.
         """
         if not rows:
-            return
+            return None
+        tp = TP(self._topic, self._partition)
+        expected = self._next_offset
+        if expected is None:
+            held = self._store.persisted_offset(tp)
+            expected = None if held is None else held + 1
         self._write_store(rows.items())
         ends = await publisher.send(
             Outgoing(self._topic, self._partition, key, value)
             for key, value in rows.items()
         )
-        offset = ends[self._topic, self._partition]
-        self._store.set_persisted_offset(TP(self._topic, self._partition), offset)
+        last = ends[self._topic, self._partition]
+        self._next_offset = last + 1
+        foreign = None
+        if expected is not None and last + 1 - len(rows) != expected:
+            foreign = Span(self._topic, self._partition, expected, last + 1)
+            self._is_shared = True
+        if not self._is_shared:
+            # Beyond what others wrote there is no going: it is not in the store.
+            self._store.set_persisted_offset(tp, last)
+        return foreign
 
     def _write_store(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
         batch = _write_batch()

@@ -7,7 +7,8 @@ and stored once however many chunks touched it.
 
 import asyncio
 import heapq
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
+from typing import TypeVar
 
 import structlog
 
@@ -21,16 +22,24 @@ from schemas.records import (
 )
 from streams.agents.control import Control, ControlKind, control_record
 from streams.agents.entry import Entry
+from streams.agents.lookup import runs_written
 from streams.agents.records import SUITE_KEY, Evaluation, accept
 from streams.agents.services import Services
 from streams.agents.shard import Acknowledgeable, Shard, TooLate, Unknown, Unsealed
 from streams.core.rows import Published
 from streams.deadletter import dead_letter
+from streams.errors import PathgateError
 from streams.metrics import RunFigures, Target
 from streams.publish import Outgoing, PublishError
+from streams.tables import Span, run_of_key
 from streams.topics import partition_for
 
 logger = structlog.get_logger()
+
+_T = TypeVar("_T")
+_UNDOING: set[asyncio.Task[None]] = set()
+# More rows than a worker has under way at once.
+_MAX_UNDONE = 20_000
 
 
 class Committer:
@@ -148,16 +157,51 @@ class Committer:
             entry = evaluation.entry
             lacks_calls = shard.may_lack_calls(entry.state.run_id)
             rows.update(entry.rows(now_s, lacks_calls=lacks_calls))
-        await self._send(Target.CHANGELOG, shard.rows.write(rows, self._publisher))
+        writing = shard.rows.write(rows, self._publisher)
+        foreign = await self._send(Target.CHANGELOG, writing)
+        if foreign is not None:
+            # Apart, as it outlives the partition: the group is rebalanced soon.
+            undoing = asyncio.create_task(self._undo_foreign(foreign, rows))
+            _UNDOING.add(undoing)
+            undoing.add_done_callback(_UNDOING.discard)
         for event in ready:
             event.ack()
         shard.evict()
         if ready or dirty:
             self._metrics.progressed(now_s)
 
-    async def _send(self, target: Target, work: Awaitable[object]) -> None:
+    async def _undo_foreign(self, span: Span, rows: Iterable[bytes]) -> None:
+        """Has runs rebuilt that two workers wrote to.
+
+        One of the two has lost the partition and does not know it yet: what it
+        wrote is old. If it is this one, that is what ``rows`` are of; else it is
+        what else the stretch holds. A long stretch is what a new owner wrote.
+        """
+        records = span.end - span.first
+        logger.error(
+            "changelog_written_by_another",
+            partition=span.partition,
+            offset=span.first,
+            records=records,
+        )
+        run_ids = {run_of_key(key) for key in rows}
         try:
-            await work
+            if records <= _MAX_UNDONE:
+                run_ids |= await runs_written(self._settings, span)
+            await self._publisher.send(
+                control_record(
+                    Control(kind=ControlKind.REBUILD, run_id=run_id),
+                    self._settings,
+                    self._names,
+                )
+                for run_id in sorted(run_ids)
+            )
+        except PathgateError:
+            logger.exception("changelog_not_repaired", partition=span.partition)
+
+    async def _send(self, target: Target, work: Awaitable[_T]) -> _T:
+        try:
+            return await work
         except PublishError:
             self._metrics.produce_failed(target)
             raise

@@ -24,6 +24,7 @@ from streams.core.evidence import Fact
 from streams.core.run import RunState
 from streams.kafka import open_reader
 from streams.settings import Settings
+from streams.tables import Span, run_of_key
 from streams.topics import TopicNames, partition_for
 
 logger = structlog.get_logger()
@@ -83,6 +84,20 @@ def _aggregate(value: bytes | None) -> float | None:
         return _summary_decoder.decode(value).summary.aggregate_score
     except msgspec.DecodeError:
         return None
+
+
+async def runs_written(settings: Settings, span: Span) -> set[str]:
+    """The runs that a stretch of the changelog holds rows of.
+
+    Raises:
+        BrokerUnavailableError: No broker answers.
+    """
+    found = set()
+    async with open_reader(settings) as reader:
+        place = (span.topic, span.partition)
+        async for records in reader.read({place: (span.first, span.end)}):
+            found |= {run_of_key(record.key) for record in records if record.key}
+    return found
 
 
 class Rebuilder:
