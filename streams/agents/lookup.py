@@ -121,10 +121,9 @@ class Rebuilder:
             shard: The runs' partition.
             run_ids: The runs.
 
-        What the topics no longer hold stays as it was: a run whose start is not
-        found is left alone, unless calls of it were dropped; those are added.
-        Where a topic's beginning was deleted, nothing that is known is given
-        up: a forbidden call would be forgiven when its topic forgets it.
+        What the topics no longer hold stays as it was. Where a run's start is
+        not found, or a topic's beginning was deleted, nothing that is known is
+        given up: a forbidden call would be forgiven when its topic forgets it.
         """
         fresh = {
             run_id: RunState(run_id, hold=shard.options.hold) for run_id in run_ids
@@ -145,8 +144,10 @@ class Rebuilder:
         rebuilt = 0
         for run_id, state in fresh.items():
             before = known.get(run_id, _Known())
-            # Without its start, the topics no longer hold all of the run.
-            if state.started is not None or run_id not in known or before.lacks_calls:
+            if state.started is None:
+                # The topics may no longer hold all of the run.
+                before = _Known(before.facts, adds=True)
+            if state.facts:
                 self._replace(shard, run_id, state, before)
                 rebuilt += 1
         logger.info(
@@ -171,8 +172,6 @@ class Rebuilder:
     def _replace(
         self, shard: Shard, run_id: str, state: RunState, before: "_Known"
     ) -> None:
-        if not state.facts:
-            return
         self._know_suite(state)
         entry = shard.find(run_id) or Entry(state)
         old, entry.state = entry.state, state
@@ -209,7 +208,6 @@ class _Known(msgspec.Struct):
 
     Args:
         facts: Its facts.
-        lacks_calls: Whether calls of it had been dropped.
         adds: Whether the topics add to what is known, and do not replace it:
             calls had been dropped, or the topics' beginning was deleted.
         conflict: As in ``RunState``; False where the topics add.
@@ -217,7 +215,6 @@ class _Known(msgspec.Struct):
     """
 
     facts: dict[int, Fact] = {}
-    lacks_calls: bool = False
     adds: bool = False
     conflict: bool = False
     overflow: bool = False
@@ -233,7 +230,6 @@ class _Known(msgspec.Struct):
         adds = state.calls_dropped or is_cut
         return cls(
             dict(state.facts),
-            lacks_calls=state.calls_dropped,
             adds=adds,
             conflict=state.conflict and not adds,
             overflow=state.overflow and not adds,
