@@ -176,6 +176,8 @@ def test_percentile_has_no_float_error_in_its_rank() -> None:
     """7 % of 100 values is the 7th; with a float 0.07 x 100 rounds up to rank 8."""
     assert 8 == ceil(0.07 * 100)
     assert 7 == percentile(range(1, 101), 7)
+    assert 950 == percentile(range(1, 1001), 95)
+    assert 1000 == percentile(range(1, 1001), 100)
 
 
 @pytest.mark.parametrize(("values", "percent"), [([], 95), ([1], 0), ([1], 101)])

@@ -104,8 +104,12 @@ def test_one_number_written_in_two_ways_is_one_event() -> None:
     assert [NEW, DUPLICATE] == applied
 
 
-def passes(number: str, *, passed: bool, cost: str | None = None) -> bytes:
-    log = Log(first=1).score("t", number, passed=passed, event_id=SMALLER)
+def passes(
+    number: str, *, passed: bool, cost: str | None = None, latency_ms: int = 0
+) -> bytes:
+    log = Log(first=1).score(
+        "t", number, passed=passed, event_id=SMALLER, latencyMs=latency_ms
+    )
     line = log.lines[0]
     if cost is not None:
         line = line.replace(b'"passed"', b'"costUsd":' + cost.encode() + b',"passed"')
@@ -124,6 +128,11 @@ def passes(number: str, *, passed: bool, cost: str | None = None) -> bytes:
             passes("1", passed=False, cost="0.1"),
             passes("1", passed=False, cost="0.10"),
             passes("1", passed=True, cost="0.1"),
+        ],
+        [
+            passes("1", passed=True, cost="0.1", latency_ms=2),
+            passes("1", passed=True, cost="0.10", latency_ms=2),
+            passes("1", passed=True, cost="0.1", latency_ms=3),
         ],
         [passes("1", passed=True, cost="0.1"), passes("1", passed=True, cost="0.2")],
         [passes("1", passed=True, cost="0.2"), passes("1", passed=True, cost="3")],
