@@ -121,6 +121,8 @@ async def test_worker_lacks_nothing_that_it_looks_for(
         *(("pathgate-host", write, topic) for topic in SOURCES),
         *(("pathgate", read, topic) for topic in SOURCES),
         *(("pathgate", write, topic) for topic in OUTPUTS),
+        # Runs are compared with the published record of their baseline.
+        ("pathgate", read, "eval.suite-summary"),
         ("pathgate", read, "pathgate-control"),
         ("pathgate", read, "pathgate-runs-changelog"),
         ("pathgate-reader", read, "eval.suite-summary"),
@@ -142,7 +144,9 @@ async def test_what_is_granted_works(
     [
         *(("pathgate", write, topic) for topic in SOURCES),
         ("pathgate", write, "eval.suite-definition"),
-        *(("pathgate", read, topic) for topic in OUTPUTS),
+        ("pathgate", read, "eval.task-summary"),
+        ("pathgate", read, "eval.gate-alert"),
+        ("pathgate", read, "eval.dead-letter"),
         ("pathgate-host", read, "agent.tool-called"),
         ("pathgate-host", write, "eval.suite-summary"),
         ("pathgate-host", write, "pathgate-control"),

@@ -150,7 +150,7 @@ async def test_worker_grades_with_the_shipped_rights(
     async with running(secure, tmp_path) as worker:
         await publish(secure)
         found = await published(secure, expected)
-        assert await worker.stop() == 0
+        assert await worker.stop() == 0, worker.text()[-3000:]
     assert found == expected
     refused = [line for line in worker.text().splitlines() if "uthoriz" in line]
     assert refused == []
@@ -167,7 +167,7 @@ async def test_worker_recovers_its_tables_with_the_shipped_rights(
     async with running(secure, tmp_path / "first") as worker:
         await publish(secure)
         await published(secure, expected)
-        assert await worker.stop() == 0
+        assert await worker.stop() == 0, worker.text()[-3000:]
     before = await count_of_records(secure)
     async with running(secure, tmp_path / "second") as worker:
         sent = await publish(secure)
@@ -175,7 +175,7 @@ async def test_worker_recovers_its_tables_with_the_shipped_rights(
             # A worker on another process tells only when it is asked.
             while await worker.metric("pathgate_events_received_total") < sent:
                 await asyncio.sleep(0.1)
-        assert await worker.stop() == 0
+        assert await worker.stop() == 0, worker.text()[-3000:]
     assert await count_of_records(secure) == before
 
 
