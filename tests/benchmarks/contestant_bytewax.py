@@ -33,6 +33,7 @@ from tests.benchmarks.job import (
     PeerGrader,
     read_job,
     say,
+    tune_collector,
 )
 
 Decoded = tuple[Envelope, Payload]
@@ -102,8 +103,10 @@ def run(job: Job) -> None:
         directory.mkdir(parents=True)
         init_db_dir(directory, 1)
         recovery = RecoveryConfig(directory)
+    flow = flow_of(job)
+    tune_collector()
     cli_main(
-        flow_of(job),
+        flow,
         epoch_interval=timedelta(seconds=COMMIT_INTERVAL_S),
         recovery_config=recovery,
     )

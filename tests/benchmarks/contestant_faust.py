@@ -17,6 +17,7 @@ from tests.benchmarks.job import (
     PeerGrader,
     read_job,
     say,
+    tune_collector,
 )
 
 
@@ -85,4 +86,5 @@ if __name__ == "__main__":
     worker = faust.Worker(
         create_app(read_job()), loglevel="INFO", redirect_stdouts=False
     )
+    tune_collector()
     worker.execute_from_commandline()

@@ -21,6 +21,7 @@ from tests.benchmarks.job import (
     PeerGrader,
     read_job,
     say,
+    tune_collector,
 )
 
 _KEY = "run"
@@ -79,6 +80,7 @@ def run(job: Job) -> None:
     frame = frame.apply(_Fold(PeerGrader(job)), stateful=True, expand=True)
     frame = frame.set_headers(lambda value, *_: value.headers)
     frame.to_topic(lambda value, *_: outputs[value.topic], key=lambda value: value.key)
+    tune_collector()
     app.run()
 
 

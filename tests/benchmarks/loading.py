@@ -127,31 +127,38 @@ def free_port() -> int:
         return port
 
 
-async def await_commits(job: Job, limit_s: float) -> None:
-    """Waits until the job's group has committed all that its sources hold.
+Ends = dict[TopicPartition, int]
 
-    Raises:
-        TimeoutError: It did not in time.
-    """
+
+async def log_ends(job: Job) -> Ends:
+    """Where the job's sources end now; empty partitions are left out."""
     tps = [
         TopicPartition(topic, number)
         for topic in job.sources.values()
         for number in range(job.partitions)
     ]
     consumer = AIOKafkaConsumer(bootstrap_servers=job.bootstrap)
+    async with consumer:
+        return {tp: end for tp, end in (await consumer.end_offsets(tps)).items() if end}
+
+
+async def await_commits(job: Job, ends: Ends, limit_s: float) -> None:
+    """Waits until the job's group has committed these offsets.
+
+    Raises:
+        TimeoutError: It did not in time.
+    """
+    left = dict(ends)
     admin = AIOKafkaAdminClient(bootstrap_servers=job.bootstrap)
-    await consumer.start()
     await admin.start()
     try:
-        ends = {tp: e for tp, e in (await consumer.end_offsets(tps)).items() if e}
         async with asyncio.timeout(limit_s):
-            while ends:
+            while left:
                 found = await admin.list_consumer_group_offsets(job.group)
                 for tp, committed in found.items():
-                    if committed.offset >= ends.get(tp, 1 << 62):
-                        del ends[tp]
-                if ends:
+                    if tp in left and committed.offset >= left[tp]:
+                        del left[tp]
+                if left:
                     await asyncio.sleep(_POLL_S)
     finally:
-        await consumer.stop()
         await admin.close()

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import msgspec
 
 from tests.benchmarks.bench import PATHGATE, START_LIMIT_S, Bench
-from tests.benchmarks.job import Job
 from tests.benchmarks.loading import (
+    Ends,
     Loader,
     await_commits,
     free_port,
+    log_ends,
     open_publisher,
 )
-from tests.benchmarks.process import Process
 from tests.benchmarks.report import Cell, Goal, Table, load_average
 from tests.benchmarks.workload import Event, Shape, events_of, write_suites
 
@@ -82,7 +82,7 @@ async def measure(bench: Bench) -> Table:
     return Table(
         name=NAME,
         title="Memory",
-        how=_HOW.format(calls=OPEN.calls, open=2 * OPEN.runs, block=_BLOCK_RUNS),
+        how=_HOW.format(calls=OPEN.calls, open=2 * OPEN.runs, block=2 * _BLOCK_RUNS),
         columns=("", "runs", "RSS [MiB]"),
         rows=tuple(rows),
         goals=tuple(goals),
@@ -108,22 +108,21 @@ async def _grow(
         await process.ready(port, START_LIMIT_S)
         async with open_publisher(job.bootstrap) as publisher:
             loader = Loader(job, publisher)
-            done = 0
+            done, before = 0, Ends()
             for step in steps:
                 while done < step:
                     count = min(_BLOCK_RUNS, step - done)
                     part = msgspec.structs.replace(shape, first=done, runs=count)
                     await loader.load(_open_part(part) if is_open else events_of(part))
-                    await _caught_up(job, process)
                     done += count
+                    # One block is read while the next is written.
+                    await await_commits(job, before, START_LIMIT_S)
+                    before = await log_ends(job)
+                    process.check()
+                await await_commits(job, before, START_LIMIT_S)
                 found.append((step, process.rss_bytes()))
                 bench.say(f"  {job.group}: {step:,} runs, {found[-1][1] >> 20} MiB")
     return found
-
-
-async def _caught_up(job: Job, process: Process) -> None:
-    process.check()
-    await await_commits(job, START_LIMIT_S)
 
 
 def _open_part(shape: Shape) -> Iterator[Event]:

@@ -53,7 +53,8 @@ _HOW = (
     " stops when the last record that is due is in the broker's log (its own"
     " timestamp; acknowledged then, since there is one replica). The drain's stops"
     " with the last event read. CPU: user and system time of the process in between,"
-    " all threads. Rates are medians of the rounds, with lowest and highest in"
+    " all threads. All peers run with the worker's settings of Python's collector."
+    " Rates are medians of the rounds, with lowest and highest in"
     " brackets; ratios are medians of the ratios within rounds. Wrong: keys whose"
     " newest record is not byte for byte what the file grader gives."
 )
