@@ -127,9 +127,7 @@ def make_topic(
             await admin.create_topics([topic])
             async with asyncio.timeout(15):
                 # Kafka tells nobody when a partition has its leader.
-                while not await _has_leaders(  # noqa: ASYNC110 - as said above
-                    admin, topic.name, partitions
-                ):
+                while not await _has_leaders(admin, topic.name, partitions):
                     await asyncio.sleep(0.02)
         finally:
             await admin.close()

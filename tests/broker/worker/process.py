@@ -47,8 +47,12 @@ class WorkerProcess:
     ) -> None:
         self.log = log
         self._seen = log.stat().st_size if log.exists() else 0
-        variables = {f"PATHGATE_{name.upper()}": text for name, text in settings.items()}
-        keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        variables = {
+            f"PATHGATE_{name.upper()}": text for name, text in settings.items()
+        }
+        keep = {
+            name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ
+        }
         with log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, *command],
@@ -133,13 +137,20 @@ class WorkerProcess:
 
     async def shows(self, name: str, value: float, limit_s: float = 0) -> None:
         """Waits until a metric has a value."""
+        await self.shows_that(name, lambda found: found == value, limit_s)
+
+    async def shows_that(
+        self, name: str, true: Callable[[float], bool], limit_s: float = 0
+    ) -> None:
+        """Waits until something is true of a metric."""
         limit_s = limit_s or PATIENCE_S
+        found = -1.0
         try:
             async with asyncio.timeout(limit_s):
-                while (found := await self.metric(name)) != value:
+                while not true(found := await self.metric(name)):
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise AssertionError(f"{name} is {found}, not {value}") from None
+            raise AssertionError(f"{name} is {found} after {limit_s:.0f} s") from None
 
     def send(self, number: signal.Signals) -> None:
         """Sends it a signal."""

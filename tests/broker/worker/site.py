@@ -184,9 +184,15 @@ class Site:
             fence: Whether to make sure that nothing else is on its way: what was
                 read before further runs were graded is graded too.
         """
-        await self.published.wait_for(
-            lambda seen: not _wrong(expected, seen), limit_s, lambda seen: _wrong(expected, seen)
-        )
+        try:
+            await self.published.wait_for(
+                lambda seen: not _wrong(expected, seen),
+                limit_s,
+                lambda seen: _wrong(expected, seen),
+            )
+        except AssertionError as late:
+            late.add_note(f"not committed: {await self.uncommitted()}")
+            raise
         if fence:
             await self.fence()
             wrong = _wrong(expected, self.published)
@@ -213,6 +219,25 @@ class Site:
 
     async def commits_all(self) -> None:
         """Waits until the group has committed all that the sources hold."""
+        wanted = await self._source_ends()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not wanted.items() <= (await self.group_offsets()).items():
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            left = await self.uncommitted()
+            raise AssertionError(f"never committed: {left}") from None
+
+    async def uncommitted(self) -> dict[tuple[str, int], tuple[int | None, int]]:
+        """Source partitions whose (committed offset, end) differ."""
+        committed = await self.group_offsets()
+        return {
+            tp: (committed.get(tp), end)
+            for tp, end in (await self._source_ends()).items()
+            if committed.get(tp) != end
+        }
+
+    async def _source_ends(self) -> dict[tuple[str, int], int]:
         tps = [
             TopicPartition(topic, number)
             for topic in self.names.sources
@@ -224,14 +249,7 @@ class Site:
             ends = await consumer.end_offsets(tps)
         finally:
             await consumer.stop()
-        wanted = {(tp.topic, tp.partition): end for tp, end in ends.items() if end}
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not wanted.items() <= (found := await self.group_offsets()).items():
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            open_ = {tp: (found.get(tp), end) for tp, end in wanted.items()}
-            raise AssertionError(f"never committed: {open_}") from None
+        return {(tp.topic, tp.partition): end for tp, end in ends.items() if end}
 
     async def group_offsets(self) -> dict[tuple[str, int], int]:
         """The group's committed offsets."""
@@ -250,7 +268,9 @@ class Site:
         )
         await consumer.start()
         try:
-            partitions = range(1 if topic == self.names.suite_definition else PARTITIONS)
+            partitions = range(
+                1 if topic == self.names.suite_definition else PARTITIONS
+            )
             tps = [TopicPartition(topic, number) for number in partitions]
             consumer.assign(tps)
             return [one async for one in _up_to_end(consumer, tps)]
@@ -285,7 +305,8 @@ class Host:
 
     async def run(self, log: Log) -> None:
         """Publishes a run: what went to one topic is acknowledged before the next."""
-        topic, sent = "", []
+        topic = ""
+        sent: list[asyncio.Future[Any]] = []
         for event in log:
             to = self.site.topic_of(event)
             if to != topic:
