@@ -326,6 +326,7 @@ class Shard:
         entry = load_entry(
             run_id, data, self.rows, self.context, hold=self.options.hold
         )
+        entry.is_clean = True
         self.runs[run_id] = entry
         if entry.state.calls_dropped:
             # Stored before it could be rebuilt.
@@ -372,7 +373,10 @@ class Shard:
     ) -> Entry | None:
         head = decode_head(data)
         if head.status is not RowStatus.MARKER:
-            return self._load(run_id, data)
+            entry = self._load(run_id, data)
+            # Written again even if the event is known: the changelog may lack it.
+            entry.is_clean = False
+            return entry
         counts.too_late += 1
         suite = self.context.suites.get(head.suite_key)
         if (
