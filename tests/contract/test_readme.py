@@ -66,13 +66,14 @@ def invocations(text: str) -> list[list[str]]:
 def unknown_in(words: list[str]) -> str | None:
     """The first word that is no command, or no option of the one before it."""
     command: click.Command = pathgate
-    context = click.Context(command)
+    # As the program makes them: a command remembers its first help option.
+    context = click.Context(command, **command.context_settings)
     while words and isinstance(command, click.Group) and not words[0].startswith("-"):
         found = command.get_command(context, words[0])
         if found is None:
             return words[0]
         command, words = found, words[1:]
-        context = click.Context(command, parent=context)
+        context = click.Context(command, parent=context, **command.context_settings)
     options = {opt for param in command.get_params(context) for opt in param.opts}
     flags = (word.partition("=")[0] for word in words if word.startswith("--"))
     return next((flag for flag in flags if flag not in options), None)
