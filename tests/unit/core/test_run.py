@@ -799,6 +799,16 @@ def test_a_suite_known_late_trims_what_was_kept() -> None:
     assert (None, None) == (other.digest, other.parts)
 
 
+def test_a_start_after_its_calls_trims_what_was_kept() -> None:
+    """At once: nothing has to follow it."""
+    context = make_context(make_suite(task("t", PARTLY)))
+    lines = Log().start().call("a", {"x": 1, "y": 2}).call("b", {"x": 1}).lines
+    first, _ = fold(lines, context)
+    last, _ = fold(lines[::-1], context)
+    assert first.facts == last.facts
+    assert last.rewritten
+
+
 def test_a_suite_known_late_makes_every_task_due_again() -> None:
     """Results without a suite are forgotten."""
     suite = make_suite(task("t", {"match": "exact", "steps": []}))
