@@ -97,6 +97,9 @@ async def check_cluster(settings: Settings) -> str:
         problems = check(survey.found, table, settings)
         if problems:
             raise TopicsError(problems)
+        missing = await cluster.probe_rights(table, settings.app_id)
+        if missing:
+            raise AccessDeniedError("\n".join(str(right) for right in missing))
         return await cluster.identify()
 
 

@@ -14,7 +14,14 @@ from streams.settings.fields import Values
 PREFIX = "PATHGATE_"
 # Names of the same prefix that other things read: the file's own name, tests,
 # Faust's settings and the development broker.
-OTHER_NAMES = frozenset({"PATHGATE_CONFIG", "PATHGATE_KAFKA_CACHE"})
+OTHER_NAMES = frozenset(
+    {
+        "PATHGATE_CONFIG",
+        "PATHGATE_KAFKA_CACHE",
+        "PATHGATE_TOOLS_CACHE",
+        "PATHGATE_VENV",
+    }
+)
 OTHER_PREFIXES = ("PATHGATE_TEST_", "PATHGATE_FAUST_")
 
 FIELDS: Mapping[str, msgspec.structs.FieldInfo] = {
