@@ -189,6 +189,8 @@ class Hub:
         await asyncio.gather(
             *(one.committer.drained() for one in self._assigned.values())
         )
+        if self._barrier_task is not None:
+            self._barrier_task.cancel()
 
     def learn_suite(self, suite: CompiledSuite) -> None:
         """Has runs graded anew that waited for this suite."""
