@@ -80,7 +80,12 @@ async def test_dropped_calls_are_counted_across_a_restart(
     make_site: MakeSite, topic_events: str, how: str
 ) -> None:
     """The memory of dropped runs is made again before a new run is judged."""
-    site = await make_site(suites=[GATED], topic_events=topic_events)
+    site = await make_site(
+        suites=[GATED],
+        topic_events=topic_events,
+        # The new process takes over from the killed one at once.
+        group_instance_id="w1",
+    )
     worker = await site.worker()
     calls, rest = _late()
     # Many that have to be read again before the one that matters.
