@@ -30,8 +30,9 @@ _T = TypeVar("_T")
 
 # Faust asks brokers to hold a fetch for up to 1.5 s when they have nothing. As long
 # as such a request is out, aiokafka asks that broker for no other partition: one
-# whose data was just used up would wait behind the idle ones.
-_FETCH_WAIT_MS = 100
+# whose data was just used up would wait behind the idle ones: at 100 ms the median
+# of score to summary was 100 ms, at 20 ms it is 53 (5,000 events/s, a busy machine).
+_FETCH_WAIT_MS = 20
 # How soon the position of a partition without a committed offset is looked for
 # again; it is only known once aiokafka has asked the broker.
 _PLACING_WAIT_S = 0.05

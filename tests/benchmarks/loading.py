@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from itertools import islice
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -65,22 +66,28 @@ async def open_publisher(bootstrap: str) -> AsyncIterator[Publisher]:
         await publisher.stop()
 
 
-class Loader:
-    """Puts events into the topics of a job, each run on its partition.
+class Router:
+    """Makes records of events, each run's on its partition.
 
     Args:
         job: The topics.
-        publisher: Writes.
     """
 
-    def __init__(self, job: Job, publisher: Publisher) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
-        self._publisher = publisher
         self._settings: Settings = settings_of(job)
         self._homes: dict[str, int] = {}
 
-    def home_of(self, run_id: str) -> int:
-        """The partition of a run."""
+    def outgoing(self, event: Event) -> Outgoing:
+        """The record of an event."""
+        return Outgoing(
+            self._job.sources[event.kind],
+            self._home_of(event.run_id),
+            event.run_id.encode(),
+            event.data,
+        )
+
+    def _home_of(self, run_id: str) -> int:
         home = self._homes.get(run_id)
         if home is None:
             if len(self._homes) > BATCH_EVENTS:
@@ -90,27 +97,27 @@ class Loader:
             )
         return home
 
-    def outgoing(self, event: Event) -> Outgoing:
-        """The record of an event."""
-        return Outgoing(
-            self._job.sources[event.kind],
-            self.home_of(event.run_id),
-            event.run_id.encode(),
-            event.data,
-        )
+
+class Loader:
+    """Puts events into the topics of a job.
+
+    Args:
+        job: The topics.
+        publisher: Writes.
+    """
+
+    def __init__(self, job: Job, publisher: Publisher) -> None:
+        self._router = Router(job)
+        self._publisher = publisher
 
     async def load(self, events: Iterable[Event]) -> int:
         """Writes events, and waits until the brokers have them; how many."""
-        batch: list[Outgoing] = []
+        records = map(self._router.outgoing, events)
         count = 0
-        for event in events:
-            batch.append(self.outgoing(event))
-            if len(batch) == BATCH_EVENTS:
-                await self._publisher.send(batch)
-                count += len(batch)
-                batch = []
-        await self._publisher.send(batch)
-        return count + len(batch)
+        while batch := list(islice(records, BATCH_EVENTS)):
+            await self._publisher.send(batch)
+            count += len(batch)
+        return count
 
 
 async def load_all(job: Job, events: Iterable[Event]) -> int:
