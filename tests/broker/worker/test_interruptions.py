@@ -69,13 +69,16 @@ async def test_five_kills_at_random_moments_change_no_record(
     assert again > 0
 
 
+@pytest.mark.parametrize("standbys", [0, 1])
 @pytest.mark.timeout(170)
 async def test_workers_that_join_and_leave_change_no_record(
-    make_site: MakeSite,
+    make_site: MakeSite, standbys: int
 ) -> None:
     """A second joins, the first leaves, a third joins, the second is killed."""
     work = _work(32)
-    site = await make_site(suites=work.suites, run_idle_timeout_s=20)
+    site = await make_site(
+        suites=work.suites, run_idle_timeout_s=20, standby_replicas=standbys
+    )
     first = await site.worker("w1")
     publishing = asyncio.create_task(_publish_slowly(site, work.logs, 20))
     second = await site.worker("w2")
