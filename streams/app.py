@@ -1,5 +1,6 @@
 """Wires the worker: settings in, a Faust app and its services out."""
 
+import asyncio
 import platform
 from collections.abc import Callable
 from importlib.metadata import version
@@ -51,7 +52,7 @@ class Worker:
         app: The Faust app.
         hub: The partitions.
         metrics: The recorder.
-        publisher: Writes outputs and changelogs.
+        publishers: Write outputs, and changelogs.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class Worker:
             ),
             Build(version=version("pathgate"), revision="unknown"),
         )
-        self.publisher = Publisher(client_options(settings))
+        publisher = Publisher(client_options(settings))
+        changelog = Publisher(client_options(settings))
+        self.publishers = (publisher, changelog)
         baselines = Baselines(settings, self.names)
         rebuilder = Rebuilder(settings, self.names, self.context)
         self.services = Services(
@@ -94,7 +97,8 @@ class Worker:
             recorder=Recorder(
                 self.names, self.policy, settings.severity_of, f"/{settings.app_id}"
             ),
-            publisher=self.publisher,
+            publisher=publisher,
+            changelog=changelog,
             baseline=baselines.aggregate_of,
             rebuild=rebuilder.rebuild,
         )
@@ -160,7 +164,7 @@ class Worker:
             await self.hub.revoke()
             self.late_starts.revoke()
             # Nothing of ours may follow what the next owner writes.
-            await self.publisher.settle()
+            await asyncio.gather(*(one.settle() for one in self.publishers))
 
         async def on_ready(*_: Any, **__: Any) -> None:
             self.metrics.rebalanced()

@@ -142,7 +142,8 @@ class _Service:
         following = asyncio.create_task(self._follow_suites())
         watching = asyncio.create_task(self.observed.watch())
         try:
-            await self.worker.publisher.start()
+            for publisher in self.worker.publishers:
+                await publisher.start()
             await self._wait_for_suites(following)
             await self.worker.app.start()
             await self._until_told()
@@ -201,7 +202,8 @@ class _Service:
             await _within(DRAIN_LIMIT_S, self.worker.hub.drain())
         await _within(STOP_LIMIT_S, self.worker.app.stop())
         await _within(DRAIN_LIMIT_S, self.worker.hub.revoke())
-        await _within(CLOSE_LIMIT_S, self.worker.publisher.stop())
+        for publisher in self.worker.publishers:
+            await _within(CLOSE_LIMIT_S, publisher.stop())
         await self._web.stop()
         logger.info("worker_stopped", took_s=round(time.monotonic() - began_s, 2))
 

@@ -6,7 +6,7 @@ acknowledgement is awaited: Faust itself discards it (a lost changelog write is
 only a warning there).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import faust
@@ -103,13 +103,28 @@ class PartitionRows:
             cursor.next()
         return rows
 
-    async def write(
-        self, rows: Mapping[bytes, bytes | None], publisher: Publisher
-    ) -> Span | None:
-        """Writes rows to the store and the changelog, and waits for the latter.
+    def put(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Writes rows to the store, where they are read from at once.
 
         Args:
-            rows: Key -> value, None to remove.
+            rows: Key -> value, None to remove. ``log`` has to follow, in the same
+                order; until it does the changelog lacks them.
+        """
+        batch = _write_batch()
+        for key, value in rows.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        self._db.write(batch)
+
+    async def log(
+        self, rows: Mapping[bytes, bytes | None], publisher: Publisher
+    ) -> Span | None:
+        """Writes rows to the changelog and waits until it has them.
+
+        Args:
+            rows: As they were put. One call at a time.
             publisher: Writes the changelog.
 
         Returns:
@@ -126,7 +141,6 @@ class PartitionRows:
         if expected is None:
             held = self._store.persisted_offset(tp)
             expected = None if held is None else held + 1
-        self._write_store(rows.items())
         ends = await publisher.send(
             Outgoing(self._topic, self._partition, key, value)
             for key, value in rows.items()
@@ -141,15 +155,6 @@ class PartitionRows:
             # Beyond what others wrote there is no going: it is not in the store.
             self._store.set_persisted_offset(tp, last)
         return foreign
-
-    def _write_store(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
-        batch = _write_batch()
-        for key, value in rows:
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
-        self._db.write(batch)
 
 
 def _write_batch() -> Any:

@@ -1,14 +1,17 @@
 """Writes what changed on a partition: outputs, then state, then the offset.
 
-One flush at a time a partition. While it waits for the brokers, further chunks
-are read; the next flush takes all of them together, so that a run is graded
-and stored once however many chunks touched it.
+Two loops a partition. One grades what changed and publishes its records; once
+they are acknowledged it hands the rows over to the other, which writes them to
+the changelog and lets the offsets be committed. So the next records do not wait
+for the state of the last. While a loop waits for the brokers further chunks are
+read, and the next flush takes all of them together: a run is graded and stored
+once however many chunks touched it.
 """
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -40,6 +43,22 @@ _T = TypeVar("_T")
 _UNDOING: set[asyncio.Task[None]] = set()
 # More rows than a worker has under way at once.
 _MAX_UNDONE = 20_000
+# Flushes whose records are published and whose state waits to be written.
+_MAX_FLUSHED = 1
+_GATHER_S = 0.25
+_GATHER_STEP_S = 0.02
+
+
+class Flushed(NamedTuple):
+    """A flush whose records are acknowledged.
+
+    Args:
+        rows: To be written to the changelog; key -> value, None to remove.
+        chunks: To be acknowledged then.
+    """
+
+    rows: dict[bytes, bytes | None]
+    chunks: list[Acknowledgeable]
 
 
 class Committer:
@@ -54,6 +73,7 @@ class Committer:
         self.shard = shard
         self._recorder = services.recorder
         self._publisher = services.publisher
+        self._changelog = services.changelog
         self._settings = services.settings
         self._names = services.names
         self._metrics = services.metrics
@@ -66,6 +86,7 @@ class Committer:
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._flushed: asyncio.Queue[Flushed] = asyncio.Queue(_MAX_FLUSHED)
 
     def wake(self) -> None:
         """Says that there may be something to flush."""
@@ -107,26 +128,53 @@ class Committer:
         self._ready += unknown.chunks
         self.wake()
 
-    async def run(self) -> None:
-        """Flushes whenever there is something to flush, until cancelled.
+    async def publish(self, is_far_behind: Callable[[], bool]) -> None:
+        """Grades and publishes whenever something changed, until cancelled.
+
+        Args:
+            is_far_behind: Whether whole chunks wait to be read.
 
         Raises:
-            PublishError: Something was not acknowledged; nothing that rests on
-                it was committed.
+            PublishError: A record was not acknowledged; nothing that rests on
+                it is stored or committed.
         """
         while True:
             await self._work.wait()
+            await self._gather(is_far_behind)
             self._work.clear()
-            await self.flush()
+            await self._flushed.put(await self._flush())
             if not self._work.is_set():
                 self._idle.set()
 
-    async def drained(self) -> None:
-        """Waits until everything that was read is flushed."""
-        await self._idle.wait()
+    async def store(self) -> None:
+        """Writes the state of each flush, in their order, until cancelled.
 
-    async def flush(self) -> None:
-        """Writes everything that changed, in the order of durability."""
+        Raises:
+            PublishError: State was not acknowledged; nothing that rests on it
+                is committed.
+        """
+        while True:
+            await self._store(await self._flushed.get())
+            self._flushed.task_done()
+
+    async def drained(self) -> None:
+        """Waits until everything that was read is written."""
+        await self._idle.wait()
+        await self._flushed.join()
+
+    async def _gather(self, is_far_behind: Callable[[], bool]) -> None:
+        """In a backlog, has more chunks read before anything is graded.
+
+        The events of a run come over several topics: flushed chunk by chunk, it
+        would be graded and stored once for each.
+        """
+        left_s = _GATHER_S
+        while left_s > 0 and is_far_behind():
+            await asyncio.sleep(_GATHER_STEP_S)
+            left_s -= _GATHER_STEP_S
+
+    async def _flush(self) -> Flushed:
+        """Publishes the records of everything that changed, and puts its rows."""
         shard = self.shard
         if shard.rebuilds:
             run_ids, shard.rebuilds = shard.rebuilds, set()
@@ -157,18 +205,25 @@ class Committer:
             entry = evaluation.entry
             lacks_calls = shard.may_lack_calls(entry.state.run_id)
             rows.update(entry.rows(now_s, lacks_calls=lacks_calls))
-        writing = shard.rows.write(rows, self._publisher)
+        if rows:
+            shard.rows.put(rows)
+        shard.evict()
+        return Flushed(rows, ready)
+
+    async def _store(self, flushed: Flushed) -> None:
+        """Writes a flush to the changelog, then lets its chunks be committed."""
+        rows, chunks = flushed
+        writing = self.shard.rows.log(rows, self._changelog)
         foreign = await self._send(Target.CHANGELOG, writing)
         if foreign is not None:
             # Apart, as it outlives the partition: the group is rebalanced soon.
             undoing = asyncio.create_task(self._undo_foreign(foreign, rows))
             _UNDOING.add(undoing)
             undoing.add_done_callback(_UNDOING.discard)
-        for event in ready:
-            event.ack()
-        shard.evict()
-        if ready or dirty:
-            self._metrics.progressed(now_s)
+        for chunk in chunks:
+            chunk.ack()
+        if rows or chunks:
+            self._metrics.progressed(self._clock.now_s())
 
     async def _undo_foreign(self, span: Span, rows: Iterable[bytes]) -> None:
         """Has runs rebuilt that two workers wrote to.

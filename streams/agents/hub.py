@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import structlog
@@ -132,12 +133,11 @@ class Hub:
             last one that was, in milliseconds since the epoch; None if nothing
             is left or nothing was read yet.
         """
-        consumer = self._consumer()
         records, oldest_ms = 0, None
         for partition in self._assigned:
             tp = TP(topic, partition)
             taken = self._taken.get(tp)
-            left = consumer.left(tp, None if taken is None else taken.next_offset)
+            left = self._left(tp)
             records += left
             if left and taken is not None:
                 oldest_ms = min(oldest_ms or taken.timestamp_ms, taken.timestamp_ms)
@@ -162,7 +162,8 @@ class Hub:
             sweeper = Sweeper(shard, committer, self._settings, self._clock)
             one = Assigned(shard, committer, self._reached, sweeper)
             one.tasks = [
-                self._watch(committer.run()),
+                self._watch(committer.publish(partial(self._is_far_behind, partition))),
+                self._watch(committer.store()),
                 self._watch(self._tick(one)),
             ]
             self._assigned[partition] = one
@@ -293,15 +294,13 @@ class Hub:
         held_ms = self._held.get(topic)
         if held_ms is not None:
             return held_ms < first_ms
-        consumer = self._consumer()
         for partition in self._assigned:
             tp = TP(topic, partition)
             taken = self._taken.get(tp)
             if taken is not None and taken.timestamp_ms >= first_ms:
                 continue
-            left = consumer.left(tp, None if taken is None else taken.next_offset)
             # At the end of the log topics may come as they come: no waiting there.
-            if left > self._settings.chunk_records:
+            if self._left(tp) > self._settings.chunk_records:
                 return True
         return False
 
@@ -313,6 +312,17 @@ class Hub:
             and self._assigned.get(one.shard.partition) is one
         ):
             await self._step()
+
+    def _is_far_behind(self, partition: int) -> bool:
+        """Whether a whole chunk of a topic waits on this partition."""
+        most = self._settings.chunk_records
+        return any(self._left(TP(topic, partition)) > most for topic in self._sources)
+
+    def _left(self, tp: TP) -> int:
+        """Records of the partition that were not looked at, as far as is known."""
+        taken = self._taken.get(tp)
+        next_offset = None if taken is None else taken.next_offset
+        return self._consumer().left(tp, next_offset)
 
     def _read_control(self, one: Assigned, chunk: Chunk) -> None:
         for record in chunk.records:

@@ -23,6 +23,8 @@ class Services:
         clock: Seconds since the epoch.
         recorder: Makes records.
         publisher: Writes them.
+        changelog: Writes state. A producer has one request under way to a broker;
+            with one of its own, outputs do not wait for state.
         baseline: Looks the ``aggregateScore`` of a published run up.
         rebuild: Rebuilds runs of a shard from the topics.
     """
@@ -33,5 +35,6 @@ class Services:
     clock: Clock
     recorder: Recorder
     publisher: Publisher
+    changelog: Publisher
     baseline: Callable[[str], Awaitable[float | None]]
     rebuild: Callable[[Shard, set[str]], Awaitable[None]]
