@@ -1,0 +1,272 @@
+"""What is written when: records, then state, then offsets; flush by flush."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from streams.agents.committer import Committer
+from streams.agents.records import Recorder
+from streams.agents.services import Services
+from streams.agents.shard import Options, Shard
+from streams.clock import SystemClock
+from streams.core.context import Context
+from streams.ingest import Record
+from streams.metrics import Build, KnownLabels, Metrics
+from streams.publish import Outgoing, Publisher, PublishError
+from streams.settings import Settings, policy_from
+from streams.suites import compile_suites, digester_from, load_directory
+from streams.tables import PartitionRows, Span
+from streams.topics import names_from
+from tests.benchmarks.workload import Shape, events_of, write_suites
+
+SHAPE = Shape(name="unit", runs=2, tasks=1, calls=2, window=1)
+WAIT_S = 5.0
+
+
+class Broker:
+    """Takes what one producer sends, and acknowledges it when it is told to."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[Outgoing]] = []
+        self.may_acknowledge = asyncio.Event()
+        self.refuses = False
+
+    async def send(self, records: Iterable[Outgoing]) -> dict[tuple[str, int], int]:
+        self.sent.append(list(records))
+        if self.sent[-1]:
+            await self.may_acknowledge.wait()
+            if self.refuses:
+                raise PublishError("refused")
+        return {}
+
+    @property
+    def batches(self) -> list[list[Outgoing]]:
+        return [batch for batch in self.sent if batch]
+
+
+class Rows:
+    """A partition's rows in a dictionary."""
+
+    def __init__(self) -> None:
+        self.held: dict[bytes, bytes | None] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.held.get(key)
+
+    def put(self, rows: Mapping[bytes, bytes | None]) -> None:
+        self.held.update(rows)
+
+    async def log(
+        self, rows: Mapping[bytes, bytes | None], publisher: Publisher
+    ) -> Span | None:
+        await publisher.send(Outgoing("log", 0, k, v) for k, v in rows.items())
+        return None
+
+
+class Event:
+    """One record of the log, and the chunk that holds nothing else."""
+
+    offset = 0
+    timestamp = 0
+    timestamp_type = 0
+    key = None
+    headers = ()
+
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+        self.acknowledged = False
+
+    def ack(self) -> bool:
+        self.acknowledged = True
+        return True
+
+
+class Bench:
+    """A committer on brokers and rows of its own.
+
+    Attributes:
+        outputs: Where records go.
+        changelog: Where state goes.
+        is_far_behind: What the committer is told.
+    """
+
+    def __init__(self, suites_dir: Path) -> None:
+        settings = Settings.load({"bootstrap_servers": "nobody:1"}, {})
+        names = names_from(settings)
+        policy, digester = policy_from(settings), digester_from(settings)
+        suites = compile_suites(load_directory(suites_dir), digester)
+        self.outputs, self.changelog, self.rows = Broker(), Broker(), Rows()
+        self.is_far_behind = False
+        self.shard = Shard(
+            0,
+            cast(PartitionRows, self.rows),
+            Context(policy=policy, digester=digester, suites=suites),
+            Options(
+                hold=False,
+                belongs=lambda _run_id, _partition: True,
+                host_verdict_grace_s=0.0,
+                cache_runs=100,
+            ),
+        )
+        self.shard.remembers_all()
+
+        async def no_baseline(_run_id: str) -> None:
+            return None
+
+        async def no_rebuild(_shard: Shard, _run_ids: set[str]) -> None:
+            return None
+
+        labels = KnownLabels(topics=names.sources, tables=("runs",), suites={})
+        self.committer = Committer(
+            self.shard,
+            Services(
+                settings=settings,
+                names=names,
+                metrics=Metrics(
+                    CollectorRegistry(), labels, Build(version="0", revision="0")
+                ),
+                clock=SystemClock(),
+                recorder=Recorder(names, policy, settings.severity_of, "/unit"),
+                publisher=cast(Publisher, self.outputs),
+                changelog=cast(Publisher, self.changelog),
+                baseline=no_baseline,
+                rebuild=no_rebuild,
+            ),
+        )
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def read(self, run: list[bytes]) -> list[Event]:
+        """Has the shard read a run, each event a chunk of its own."""
+        chunks = [Event(data) for data in run]
+        self.shard.read("events", cast("list[Record]", chunks))
+        for chunk in chunks:
+            self.committer.acknowledge(chunk)
+        return chunks
+
+    @asynccontextmanager
+    async def running(self) -> Any:
+        """Both loops of the committer at work."""
+        loops: tuple[Coroutine[Any, Any, None], ...] = (
+            self.committer.publish(lambda: self.is_far_behind),
+            self.committer.store(),
+        )
+        self.tasks = [asyncio.create_task(loop) for loop in loops]
+        try:
+            yield
+        finally:
+            for task in self.tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError, PublishError):
+                    await task
+
+
+@pytest.fixture
+def runs() -> list[list[bytes]]:
+    """The events of two runs, each with a verdict of its own."""
+    by_run: dict[str, list[bytes]] = {}
+    for event in events_of(SHAPE):
+        by_run.setdefault(event.run_id, []).append(event.data)
+    return list(by_run.values())
+
+
+@pytest.fixture
+def suites_dir(tmp_path: Path) -> Path:
+    """The suite of those runs."""
+    return write_suites(tmp_path, SHAPE)
+
+
+async def _until(what: Any) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not what():
+            await asyncio.sleep(0)
+
+
+def test_records_of_a_flush_do_not_wait_for_the_state_of_the_last(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir)
+        bench.outputs.may_acknowledge.set()
+        async with bench.running():
+            first = bench.read(runs[0])
+            await _until(lambda: len(bench.changelog.batches) == 1)
+            second = bench.read(runs[1])
+            # Task and suite record of the second, while the first's state hangs.
+            await _until(lambda: len(bench.outputs.batches) == 2)
+            assert not any(chunk.acknowledged for chunk in first + second)
+            bench.changelog.may_acknowledge.set()
+            await bench.committer.drained()
+            assert all(chunk.acknowledged for chunk in first + second)
+        # The rows of the first run, then those of the second.
+        keys = [[row.key for row in batch] for batch in bench.changelog.batches]
+        assert keys == [[b"racme/run-%016d" % 0], [b"racme/run-%016d" % 1]]
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_stored_or_acknowledged_before_its_records_are(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir)
+        bench.changelog.may_acknowledge.set()
+        async with bench.running():
+            chunks = bench.read(runs[0])
+            await _until(lambda: bench.outputs.batches)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not bench.rows.held
+            assert not bench.changelog.sent
+            assert not any(chunk.acknowledged for chunk in chunks)
+            bench.outputs.may_acknowledge.set()
+            await bench.committer.drained()
+            assert list(bench.rows.held) == [b"racme/run-%016d" % 0]
+            assert all(chunk.acknowledged for chunk in chunks)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("refusing", "loop"), [("outputs", 0), ("changelog", 1)], ids=str
+)
+def test_what_is_refused_ends_its_loop_and_acknowledges_nothing(
+    suites_dir: Path, runs: list[list[bytes]], refusing: str, loop: int
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir)
+        bench.outputs.may_acknowledge.set()
+        bench.changelog.may_acknowledge.set()
+        getattr(bench, refusing).refuses = True
+        async with bench.running():
+            chunks = bench.read(runs[0])
+            with pytest.raises(PublishError):
+                await asyncio.wait_for(bench.tasks[loop], WAIT_S)
+            assert not any(chunk.acknowledged for chunk in chunks)
+
+    asyncio.run(scenario())
+
+
+def test_in_a_backlog_chunks_are_gathered_and_a_run_is_stored_once(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    async def scenario(*, is_far_behind: bool) -> int:
+        bench = Bench(suites_dir)
+        bench.outputs.may_acknowledge.set()
+        bench.changelog.may_acknowledge.set()
+        bench.is_far_behind = is_far_behind
+        async with bench.running():
+            for data in runs[0]:
+                bench.read([data])
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            bench.is_far_behind = False
+            await bench.committer.drained()
+        return sum(map(len, bench.changelog.batches))
+
+    assert asyncio.run(scenario(is_far_behind=True)) == 1
+    assert asyncio.run(scenario(is_far_behind=False)) > 1
