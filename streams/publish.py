@@ -7,14 +7,15 @@ one compiled batch builder, and a whole batch is one send.
 import asyncio
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.structs import RecordMetadata
 
 from streams.errors import PathgateError
 
@@ -23,6 +24,9 @@ SETTLE_LIMIT_S = 5.0
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 
 Headers = Sequence[tuple[str, bytes]]
+Place = tuple[str, int]
+
+_T = TypeVar("_T")
 
 
 class PublishError(PathgateError):
@@ -98,6 +102,62 @@ def _stamp(time: datetime) -> bytes:
     return time.isoformat().replace("+00:00", "Z").encode()
 
 
+class _Part(NamedTuple):
+    """Records of one partition that are acknowledged together."""
+
+    acknowledgement: Awaitable[RecordMetadata]
+    records: int
+
+    @staticmethod
+    async def last_offset(parts: "list[_Part]") -> int:
+        """Waits for all of them; the offset of the last record."""
+        offset = -1
+        for acknowledgement, records in parts:
+            # The offset of a batch is that of its first record.
+            offset = (await acknowledgement).offset + records - 1
+        return offset
+
+
+class UnderWay:
+    """Records that a producer was given; see ``Publisher.hand_over``."""
+
+    def __init__(self, parts: dict[Place, list[_Part]]) -> None:
+        self._parts = parts
+
+    async def acknowledged(self) -> dict[Place, int]:
+        """Waits until all in-sync replicas have the records.
+
+        Returns:
+            (topic, partition) -> offset of the last record written there.
+
+        Raises:
+            PublishError: A record was refused or not acknowledged in time.
+        """
+        waits = [_Part.last_offset(parts) for parts in self._parts.values()]
+        return await _all_of(self._parts, waits)
+
+
+async def _all_of(
+    places: Iterable[Place], work: Sequence[Awaitable[_T]]
+) -> dict[Place, _T]:
+    """What each place's work gives.
+
+    Raises:
+        PublishError: One of them failed; all have ended.
+    """
+    done = await asyncio.gather(*work, return_exceptions=True)
+    results = {}
+    for place, outcome in zip(places, done, strict=True):
+        if isinstance(outcome, BaseException):
+            raise PublishError(
+                f"{place[0]}/{place[1]}: {type(outcome).__name__}: expected the"
+                " brokers to acknowledge the record; check the topic, its"
+                " replicas and the rights to write to it"
+            ) from outcome
+        results[place] = outcome
+    return results
+
+
 class Publisher:
     """Writes records through one idempotent producer.
 
@@ -137,7 +197,7 @@ class Publisher:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._producer.flush(), SETTLE_LIMIT_S)
 
-    async def send(self, records: Iterable[Outgoing]) -> dict[tuple[str, int], int]:
+    async def send(self, records: Iterable[Outgoing]) -> dict[Place, int]:
         """Writes records and waits until all in-sync replicas have them.
 
         Args:
@@ -149,35 +209,40 @@ class Publisher:
         Raises:
             PublishError: A record was refused or not acknowledged in time.
         """
-        by_partition: dict[tuple[str, int], list[Outgoing]] = defaultdict(list)
+        return await (await self.hand_over(records)).acknowledged()
+
+    async def hand_over(self, records: Iterable[Outgoing]) -> UnderWay:
+        """Gives records to the producer, and waits no longer than it has no room.
+
+        Args:
+            records: Of any topics; order is kept within a partition, also between
+                calls that follow one another.
+
+        Returns:
+            What has to be acknowledged.
+
+        Raises:
+            PublishError: The producer refused a record.
+        """
+        by_partition: dict[Place, list[Outgoing]] = defaultdict(list)
         for record in records:
             by_partition[record.topic, record.partition].append(record)
-        if not by_partition:
-            return {}
-        done = await asyncio.gather(
-            *(
-                self._send_partition(topic, partition, batch)
+        handed = await _all_of(
+            by_partition,
+            [
+                self._hand_over_partition(topic, partition, batch)
                 for (topic, partition), batch in by_partition.items()
-            ),
-            return_exceptions=True,
+            ],
         )
-        for place, outcome in zip(by_partition, done, strict=True):
-            if isinstance(outcome, BaseException):
-                raise PublishError(
-                    f"{place[0]}/{place[1]}: {type(outcome).__name__}: expected the"
-                    " brokers to acknowledge the record; check the topic, its"
-                    " replicas and the rights to write to it"
-                ) from outcome
-        return dict(zip(by_partition, done, strict=True))  # type: ignore[arg-type]  # no exception is left
+        return UnderWay(handed)
 
-    async def _send_partition(
+    async def _hand_over_partition(
         self, topic: str, partition: int, records: list[Outgoing]
-    ) -> int:
+    ) -> list[_Part]:
         producer = self._producer
         if producer is None:
             raise PublishError("expected a started publisher")
-        offset = -1
-        acknowledgements = []
+        parts = []
         batch: BatchBuilder | None = None
         for record in records:
             if batch is None:
@@ -185,34 +250,26 @@ class Publisher:
             if _append(batch, record):
                 continue
             if batch.record_count():
-                acknowledgements.append(
-                    await producer.send_batch(batch, topic, partition=partition)
-                )
+                sent = await producer.send_batch(batch, topic, partition=partition)
+                parts.append(_Part(sent, batch.record_count()))
                 batch = producer.create_batch()
                 if _append(batch, record):
                     continue
             # Larger than a batch: aiokafka's own path, up to the request limit.
             batch = None
-            acknowledgements.append(
-                await producer.send(
-                    topic,
-                    record.value,
-                    record.key,
-                    partition,
-                    record.timestamp_ms,
-                    list(record.headers),
-                )
+            sent = await producer.send(
+                topic,
+                record.value,
+                record.key,
+                partition,
+                record.timestamp_ms,
+                list(record.headers),
             )
+            parts.append(_Part(sent, 1))
         if batch is not None and batch.record_count():
-            acknowledgements.append(
-                await producer.send_batch(batch, topic, partition=partition)
-            )
-        for acknowledgement in acknowledgements:
-            offset = (await acknowledgement).offset
-        if batch is not None and batch.record_count():
-            # The offset of a batch is that of its first record.
-            offset += batch.record_count() - 1
-        return offset
+            sent = await producer.send_batch(batch, topic, partition=partition)
+            parts.append(_Part(sent, batch.record_count()))
+        return parts
 
 
 def _append(batch: BatchBuilder, record: Outgoing) -> bool:

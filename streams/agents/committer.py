@@ -1,11 +1,10 @@
 """Writes what changed on a partition: outputs, then state, then the offset.
 
-Two loops a partition. One grades what changed and publishes its records; once
-they are acknowledged it hands the rows over to the other, which writes them to
-the changelog and lets the offsets be committed. So the next records do not wait
-for the state of the last. While a loop waits for the brokers further chunks are
-read, and the next flush takes all of them together: a run is graded and stored
-once however many chunks touched it.
+Two loops a partition. One grades what changed and gives its records to the
+producer. The other waits until they are acknowledged, then writes the rows to
+the store and the changelog, and lets the offsets be committed: flush by flush,
+in their order. So nobody waits for the brokers to grade what comes next, and a
+row is never ahead of the records that it says are published.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from streams.core.rows import Published
 from streams.deadletter import dead_letter
 from streams.errors import PathgateError
 from streams.metrics import RunFigures, Target
-from streams.publish import Outgoing, PublishError
+from streams.publish import Outgoing, PublishError, UnderWay
 from streams.tables import Span, run_of_key
 from streams.topics import partition_for
 
@@ -43,21 +42,27 @@ _T = TypeVar("_T")
 _UNDOING: set[asyncio.Task[None]] = set()
 # More rows than a worker has under way at once.
 _MAX_UNDONE = 20_000
-# Flushes whose records are published and whose state waits to be written.
-_MAX_FLUSHED = 1
+# Flushes that wait for the one that is being written.
+_MAX_WAITING = 1
 _GATHER_S = 0.25
 _GATHER_STEP_S = 0.02
 
 
-class Flushed(NamedTuple):
-    """A flush whose records are acknowledged.
+class Flush(NamedTuple):
+    """A flush whose records are on their way.
 
     Args:
-        rows: To be written to the changelog; key -> value, None to remove.
-        chunks: To be acknowledged then.
+        records: What the producer was given.
+        evaluations: What they come from.
+        rows: The runs' rows as of now; key -> value, None to remove.
+        removals: Run id -> rows, of runs whose state is to be removed.
+        chunks: To be acknowledged when all that is written.
     """
 
+    records: UnderWay
+    evaluations: list[Evaluation]
     rows: dict[bytes, bytes | None]
+    removals: dict[str, dict[bytes, bytes | None]]
     chunks: list[Acknowledgeable]
 
 
@@ -86,7 +91,7 @@ class Committer:
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._flushed: asyncio.Queue[Flushed] = asyncio.Queue(_MAX_FLUSHED)
+        self._flushes: asyncio.Queue[Flush] = asyncio.Queue(_MAX_WAITING)
 
     def wake(self) -> None:
         """Says that there may be something to flush."""
@@ -135,14 +140,13 @@ class Committer:
             is_far_behind: Whether whole chunks wait to be read.
 
         Raises:
-            PublishError: A record was not acknowledged; nothing that rests on
-                it is stored or committed.
+            PublishError: The producer refused a record.
         """
         while True:
             await self._work.wait()
             await self._gather(is_far_behind)
             self._work.clear()
-            await self._flushed.put(await self._flush())
+            await self._flushes.put(await self._flush())
             if not self._work.is_set():
                 self._idle.set()
 
@@ -150,17 +154,17 @@ class Committer:
         """Writes the state of each flush, in their order, until cancelled.
 
         Raises:
-            PublishError: State was not acknowledged; nothing that rests on it
-                is committed.
+            PublishError: Records or state were not acknowledged; nothing that
+                rests on them is stored or committed.
         """
         while True:
-            await self._store(await self._flushed.get())
-            self._flushed.task_done()
+            await self._store(await self._flushes.get())
+            self._flushes.task_done()
 
     async def drained(self) -> None:
         """Waits until everything that was read is written."""
         await self._idle.wait()
-        await self._flushed.join()
+        await self._flushes.join()
 
     async def _gather(self, is_far_behind: Callable[[], bool]) -> None:
         """In a backlog, has more chunks read before anything is graded.
@@ -173,8 +177,8 @@ class Committer:
             await asyncio.sleep(_GATHER_STEP_S)
             left_s -= _GATHER_STEP_S
 
-    async def _flush(self) -> Flushed:
-        """Publishes the records of everything that changed, and puts its rows."""
+    async def _flush(self) -> Flush:
+        """Grades everything that changed and gives its records to the producer."""
         shard = self.shard
         if shard.rebuilds:
             run_ids, shard.rebuilds = shard.rebuilds, set()
@@ -196,24 +200,31 @@ class Committer:
                 evaluation = await self._evaluate(entry)
             evaluations.append(evaluation)
             outgoing += evaluation.outgoing
-        await self._send(Target.OUTPUT, self._publisher.send(outgoing))
-        rows = self._take_removals()
-        now_s = self._clock.now_s()
+        rows: dict[bytes, bytes | None] = {}
         for evaluation in evaluations:
             accept(evaluation)
-            self._count(evaluation, now_s)
             entry = evaluation.entry
             lacks_calls = shard.may_lack_calls(entry.state.run_id)
             rows.update(entry.rows(now_s, lacks_calls=lacks_calls))
+            entry.unstored += 1
+        removals, self._removals = self._removals, {}
+        handing = self._publisher.hand_over(outgoing)
+        records = await self._send(Target.OUTPUT, handing)
+        return Flush(records, evaluations, rows, removals, ready)
+
+    async def _store(self, flush: Flush) -> None:
+        """Writes what rests on a flush's records, once they are acknowledged."""
+        shard, chunks = self.shard, flush.chunks
+        await self._send(Target.OUTPUT, flush.records.acknowledged())
+        now_s = self._clock.now_s()
+        for evaluation in flush.evaluations:
+            self._count(evaluation, now_s)
+            evaluation.entry.unstored -= 1
+        rows = self._kept_removals(flush.removals) | flush.rows
         if rows:
             shard.rows.put(rows)
         shard.evict()
-        return Flushed(rows, ready)
-
-    async def _store(self, flushed: Flushed) -> None:
-        """Writes a flush to the changelog, then lets its chunks be committed."""
-        rows, chunks = flushed
-        writing = self.shard.rows.log(rows, self._changelog)
+        writing = shard.rows.log(rows, self._changelog)
         foreign = await self._send(Target.CHANGELOG, writing)
         if foreign is not None:
             # Apart, as it outlives the partition: the group is rebalanced soon.
@@ -223,7 +234,7 @@ class Committer:
         for chunk in chunks:
             chunk.ack()
         if rows or chunks:
-            self._metrics.progressed(self._clock.now_s())
+            self._metrics.progressed(now_s)
 
     async def _undo_foreign(self, span: Span, rows: Iterable[bytes]) -> None:
         """Has runs rebuilt that two workers wrote to.
@@ -281,8 +292,9 @@ class Committer:
             heapq.heappush(self._grace, (now_s + grace_s, entry.state.run_id))
         return evaluation
 
-    def _take_removals(self) -> dict[bytes, bytes | None]:
-        removals, self._removals = self._removals, {}
+    def _kept_removals(
+        self, removals: dict[str, dict[bytes, bytes | None]]
+    ) -> dict[bytes, bytes | None]:
         rows: dict[bytes, bytes | None] = {}
         for run_id, removal in removals.items():
             # An event that came since has brought the run back to life.

@@ -29,15 +29,15 @@ class Entry:
     Attributes:
         blocks: Blocks of evidence already written.
         tail: Facts that are in no block yet.
-        published: Task id, or "" for the suite record -> newest revision that
-            the brokers acknowledged.
+        published: Task id, or "" for the suite record -> newest revision.
         closed: Whether the suite record was due once.
         graded: Whether its suite was known when it was last published.
         whole_at_s: When every declared trial was sealed while the host's own
             verdict was outstanding; None before.
         scored_at_s: Newest score's record time, seconds since the epoch.
         waiting: Unsealed sequences that wait at a cut of the barrier.
-        is_clean: Whether nothing happened since it was last written.
+        is_clean: Whether nothing happened since its rows were last made.
+        unstored: How many of its rows were made and are not in the store yet.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class Entry:
         "scored_at_s",
         "state",
         "tail",
+        "unstored",
         "waiting",
         "whole_at_s",
     )
@@ -64,6 +65,7 @@ class Entry:
         self.scored_at_s = 0.0
         self.waiting: set[int] = set()
         self.is_clean = False
+        self.unstored = 0
 
     def rows(
         self, now_s: float, *, lacks_calls: bool = False

@@ -235,7 +235,10 @@ class Recorder:
 
 
 def accept(evaluation: Evaluation) -> None:
-    """Notes in the run that its records were acknowledged by the brokers."""
+    """Notes in the run that its records are published.
+
+    What says so may be stored once the brokers have acknowledged them.
+    """
     entry = evaluation.entry
     for change in evaluation.changes:
         entry.published[change.key] = Published(

@@ -306,7 +306,7 @@ class Shard:
         clean = (
             run_id
             for run_id, entry in self.runs.items()
-            if entry.is_clean and not self.may_lack_calls(run_id)
+            if entry.is_clean and not entry.unstored and not self.may_lack_calls(run_id)
         )
         for run_id in list(islice(clean, surplus)):
             del self.runs[run_id]

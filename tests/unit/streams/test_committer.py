@@ -20,9 +20,9 @@ from streams.metrics import Build, KnownLabels, Metrics
 from streams.publish import Outgoing, Publisher, PublishError
 from streams.settings import Settings, policy_from
 from streams.suites import compile_suites, digester_from, load_directory
-from streams.tables import PartitionRows, Span
+from streams.tables import PartitionRows, Span, run_key
 from streams.topics import names_from
-from tests.benchmarks.workload import Shape, events_of, write_suites
+from tests.benchmarks.workload import Shape, eval_run_id, events_of, write_suites
 
 SHAPE = Shape(name="unit", runs=2, tasks=1, calls=2, window=1)
 WAIT_S = 5.0
@@ -36,9 +36,12 @@ class Broker:
         self.may_acknowledge = asyncio.Event()
         self.refuses = False
 
-    async def send(self, records: Iterable[Outgoing]) -> dict[tuple[str, int], int]:
+    async def hand_over(self, records: Iterable[Outgoing]) -> "Broker":
         self.sent.append(list(records))
-        if self.sent[-1]:
+        return self
+
+    async def acknowledged(self) -> dict[tuple[str, int], int]:
+        if self.batches:
             await self.may_acknowledge.wait()
             if self.refuses:
                 raise PublishError("refused")
@@ -64,7 +67,8 @@ class Rows:
     async def log(
         self, rows: Mapping[bytes, bytes | None], publisher: Publisher
     ) -> Span | None:
-        await publisher.send(Outgoing("log", 0, k, v) for k, v in rows.items())
+        rows_of = (Outgoing("log", 0, key, value) for key, value in rows.items())
+        await (await publisher.hand_over(rows_of)).acknowledged()
         return None
 
 
@@ -89,13 +93,17 @@ class Event:
 class Bench:
     """A committer on brokers and rows of its own.
 
+    Args:
+        suites_dir: Of the suites.
+        cache_runs: Runs kept decoded.
+
     Attributes:
         outputs: Where records go.
         changelog: Where state goes.
         is_far_behind: What the committer is told.
     """
 
-    def __init__(self, suites_dir: Path) -> None:
+    def __init__(self, suites_dir: Path, cache_runs: int = 100) -> None:
         settings = Settings.load({"bootstrap_servers": "nobody:1"}, {})
         names = names_from(settings)
         policy, digester = policy_from(settings), digester_from(settings)
@@ -110,7 +118,7 @@ class Bench:
                 hold=False,
                 belongs=lambda _run_id, _partition: True,
                 host_verdict_grace_s=0.0,
-                cache_runs=100,
+                cache_runs=cache_runs,
             ),
         )
         self.shard.remembers_all()
@@ -204,7 +212,7 @@ def test_records_of_a_flush_do_not_wait_for_the_state_of_the_last(
             assert all(chunk.acknowledged for chunk in first + second)
         # The rows of the first run, then those of the second.
         keys = [[row.key for row in batch] for batch in bench.changelog.batches]
-        assert keys == [[b"racme/run-%016d" % 0], [b"racme/run-%016d" % 1]]
+        assert keys == [[run_key(eval_run_id(0))], [run_key(eval_run_id(1))]]
 
     asyncio.run(scenario())
 
@@ -225,17 +233,65 @@ def test_nothing_is_stored_or_acknowledged_before_its_records_are(
             assert not any(chunk.acknowledged for chunk in chunks)
             bench.outputs.may_acknowledge.set()
             await bench.committer.drained()
-            assert list(bench.rows.held) == [b"racme/run-%016d" % 0]
+            assert list(bench.rows.held) == [run_key(eval_run_id(0))]
             assert all(chunk.acknowledged for chunk in chunks)
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("refusing", "loop"), [("outputs", 0), ("changelog", 1)], ids=str
-)
-def test_what_is_refused_ends_its_loop_and_acknowledges_nothing(
-    suites_dir: Path, runs: list[list[bytes]], refusing: str, loop: int
+def test_a_run_is_held_until_its_rows_can_be_read_back(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir, cache_runs=0)
+        async with bench.running():
+            bench.read(runs[0])
+            await _until(lambda: len(bench.outputs.batches) == 1)
+            bench.read(runs[1])
+            await _until(lambda: len(bench.outputs.batches) == 2)
+            bench.outputs.may_acknowledge.set()
+            await _until(lambda: bench.changelog.batches)
+            # The first is stored and let go of; the second waits for its turn.
+            assert list(bench.shard.runs) == [eval_run_id(1)]
+            bench.changelog.may_acknowledge.set()
+            await bench.committer.drained()
+            assert not bench.shard.runs
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_comes_back_to_life_is_not_removed(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir, cache_runs=0)
+        bench.changelog.may_acknowledge.set()
+        bench.outputs.may_acknowledge.set()
+        key = run_key(eval_run_id(0))
+        async with bench.running():
+            bench.read(runs[0][:-1])
+            await bench.committer.drained()
+            bench.outputs.may_acknowledge.clear()
+            bench.read(runs[1])
+            await _until(lambda: len(bench.outputs.batches) == 2)
+            bench.committer.remove(eval_run_id(0), {key: None})
+            bench.committer.wake()
+            # The removal waits for the other run; the ending comes meanwhile.
+            await _until(lambda: len(bench.outputs.sent) == 3)
+            bench.read(runs[0][-1:])
+            bench.outputs.may_acknowledge.set()
+            await bench.committer.drained()
+        # Nor for a moment: its blocks would be gone.
+        written = [row for batch in bench.changelog.batches for row in batch]
+        assert [row.key for row in written].count(key) == 2
+        assert all(row.value is not None for row in written)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("refusing", ["outputs", "changelog"])
+def test_what_is_refused_ends_the_loop_and_acknowledges_nothing(
+    suites_dir: Path, runs: list[list[bytes]], refusing: str
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir)
@@ -245,7 +301,7 @@ def test_what_is_refused_ends_its_loop_and_acknowledges_nothing(
         async with bench.running():
             chunks = bench.read(runs[0])
             with pytest.raises(PublishError):
-                await asyncio.wait_for(bench.tasks[loop], WAIT_S)
+                await asyncio.wait_for(bench.tasks[1], WAIT_S)
             assert not any(chunk.acknowledged for chunk in chunks)
 
     asyncio.run(scenario())
