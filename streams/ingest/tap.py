@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -51,7 +52,8 @@ class Taken(NamedTuple):
     next_offset: int
 
 
-class Demand(NamedTuple):
+@dataclass(slots=True)
+class Demand:
     """Partitions that feed one agent, and how many chunks it has room for."""
 
     room: int
@@ -95,6 +97,9 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         self._last_turn: dict[object, int] = {}
         self._calls = 0
         self._waiter: asyncio.Future[None] | None = None
+        self._standing: list[Demand] = []
+        self._followed: Fetcher | None = None
+        self._fault: Exception | None = None
 
     def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -156,10 +161,12 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         """Puts chunks into ``taken``; waits for some if there are none.
 
         Between topics, and between the partitions of a topic, whichever waited
-        longest goes first.
+        longest goes first. What is demanded goes on being taken as it comes,
+        also after the return, until the next call.
 
         Args:
-            demands: What is wanted now.
+            demands: What is wanted now, beyond all that was in ``taken`` when the
+                last call returned.
             calls: ``calls`` at the time when ``demands`` was drawn up.
             timeout_s: Longest wait, seconds. It may end earlier with nothing taken.
 
@@ -172,14 +179,21 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
         consumer._coordinator.check_errors()
+        self._follow(fetcher)
+        # What was taken since the demands were drawn up.
+        for demand in demands:
+            demand.room -= sum([part.tp in demand.tps for part in self.taken])
+        self._standing = demands
         with _fetching(fetcher):
             self._note_positions(fetcher)
             self._sweep(fetcher, demands)
-            if self.taken:
-                return
-            await self._data(fetcher, calls, timeout_s)
-            self._note_positions(fetcher)
-            self._sweep(fetcher, demands)
+            if not self.taken:
+                await self._data(fetcher, calls, timeout_s)
+                self._note_positions(fetcher)
+                self._sweep(fetcher, demands)
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
 
     async def rewind(self, starts: Mapping[TP, int]) -> dict[TP, Placed]:
         """Positions every assigned partition where the group left off.
@@ -260,16 +274,39 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
                 at = state.position
                 self.taken.append(Taken(tp, self._stamps[tp], at, [], at))
 
+    def _follow(self, fetcher: Fetcher) -> None:
+        """Has what a fetch brings taken before the next fetch is sent.
+
+        aiokafka asks for no partition of which something waits to be taken, and
+        sends its next request as soon as the last is answered. Taken any later,
+        the busiest partitions would miss every other request, and wait for the
+        data of the idle ones.
+        """
+        if self._followed is fetcher:
+            return
+        self._followed = fetcher
+        fetch = fetcher._proc_fetch_request
+
+        async def fetch_and_take(*args: Any) -> bool:
+            has_data: bool = await fetch(*args)
+            if has_data:
+                try:
+                    self._sweep(fetcher, self._standing)
+                except Exception as error:  # noqa: BLE001  # ``take`` raises it
+                    self._fault = error
+            return has_data
+
+        fetcher._proc_fetch_request = fetch_and_take
+
     def _sweep(self, fetcher: Fetcher, demands: list[Demand]) -> None:
         """Takes what is there and wanted."""
         ready = fetcher._records
-        for room, tps in demands:
-            left = room
-            waiting = [tp for tp in tps if tp in ready and tp in self._stamps]
-            while left > 0 and waiting:
+        for demand in demands:
+            waiting = [tp for tp in demand.tps if tp in ready and tp in self._stamps]
+            while demand.room > 0 and waiting:
                 tp = min(waiting, key=self._turn)
                 if self._take_chunk(fetcher, tp):
-                    left -= 1
+                    demand.room -= 1
                 if tp not in ready:
                     waiting.remove(tp)
 

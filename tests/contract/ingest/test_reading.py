@@ -5,6 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import faust
@@ -39,10 +40,18 @@ class Fetcher:
         self._subscriptions.subscribe({tp.topic for tp in tps})
         self._subscriptions.assign_from_subscribed([TopicPartition(*t) for t in tps])
         self._wait_consume_future = None
+        self._closed = False
         self.notified = 0
+
+    def _create_fetch_waiter(self) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
 
     def _notify(self, _: object) -> None:
         self.notified += 1
+
+    async def _proc_fetch_request(self, tp: TP, raw: bytes) -> bool:
+        self.answer(tp, raw)
+        return True
 
     def answer(self, tp: TP, raw: bytes, at: int = 0) -> None:
         """A response for the partition, fetched at ``at``."""
@@ -233,6 +242,71 @@ async def test_an_unknown_position_is_told_before_anything_is_read(
     thread._note_positions(cast(Any, fetcher))
     assert [Taken(A0, 1, 3, [], 3)] == list(thread.taken)
     assert {A1} == thread._unplaced
+
+
+@pytest.mark.asyncio
+async def test_what_a_fetch_brings_is_taken_before_the_next_is_sent(
+    thread: BatchConsumerThread,
+) -> None:
+    """Room for one: the first answer is taken at once, the second has to wait."""
+    fetcher = Fetcher([A0, A1])
+    thread._standing = [Demand(1, [A0, A1])]
+    thread._follow(fetcher)
+    followed = fetcher._proc_fetch_request
+    thread._follow(fetcher)
+    assert fetcher._proc_fetch_request is followed
+    assert await fetcher._proc_fetch_request(A0, batch(0, range(1)))
+    assert [(A0, 0, 1)] == places(thread.taken)
+    assert TopicPartition(*A0) not in fetcher._records
+    assert await fetcher._proc_fetch_request(A1, batch(0, range(1)))
+    assert [(A0, 0, 1)] == places(thread.taken)
+    assert TopicPartition(*A1) in fetcher._records
+
+
+@pytest.mark.asyncio
+async def test_what_was_taken_meanwhile_uses_up_room(
+    consumer: ingest.BatchConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Demands drawn up before a chunk came are for one less when they arrive."""
+    thread, fetcher = consumer._thread, Fetcher([A0, A1])
+    _give_consumer(monkeypatch, thread, fetcher)
+    thread._standing = [Demand(3, [A0, A1])]
+    thread._follow(fetcher)
+    demands = consumer._demands()
+    assert {3} == {demand.room for demand in demands}
+    await fetcher._proc_fetch_request(A0, batch(0, range(2)))
+    await thread.take(demands, thread.calls, 0)
+    (ours,) = [demand for demand in demands if A0 in demand.tps]
+    assert 2 == ours.room
+
+
+@pytest.mark.asyncio
+async def test_what_breaks_between_two_calls_is_raised_by_the_next(
+    thread: BatchConsumerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that cannot be unpacked: the fetcher goes on, the reader is told."""
+    fetcher = Fetcher([A0])
+    _give_consumer(monkeypatch, thread, fetcher)
+    thread._standing = [Demand(1, [A0])]
+    thread._follow(fetcher)
+    damaged = bytearray(batch(0, range(2)))
+    damaged[-1] ^= 0xFF
+    assert await fetcher._proc_fetch_request(A0, bytes(damaged))
+    assert not thread.taken
+    with pytest.raises(CorruptRecordException):
+        await thread.take([], thread.calls, 0)
+
+
+def _give_consumer(
+    monkeypatch: pytest.MonkeyPatch, thread: BatchConsumerThread, fetcher: Fetcher
+) -> None:
+    """Has the thread hold a consumer with this fetcher."""
+    aiokafka = SimpleNamespace(
+        _fetcher=fetcher,
+        _closed=False,
+        _coordinator=SimpleNamespace(check_errors=lambda: None),
+    )
+    monkeypatch.setattr(thread, "_ensure_consumer", lambda: aiokafka)
 
 
 # -- the app's side
