@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from schemas import event_reader
 from schemas.codec import decode_event, is_v2_grammar
 from schemas.errors import DecodeCode, DecodeError
 from schemas.events import (
@@ -102,6 +103,36 @@ def test_scored_numbers_keep_their_digits() -> None:
         latency_ms=1830,
     )
     assert str(payload.score) == "0.70"
+
+
+def test_numbers_are_remembered_by_their_text() -> None:
+    """Numbers of one value keep each its own digits, whichever came first."""
+    for text in ("0.7", "0.70", "7E-7", "1", "1.0", "0", "-0", "0.7"):
+        payload = scored(event("eval.scored", payload={"score": text}))
+        assert text == str(payload.score)
+
+
+def test_few_and_short_numbers_are_remembered() -> None:
+    """What hosts write cannot fill the memory."""
+    event_reader._number.cache_clear()
+    for number in range(2000):
+        scored(event("eval.scored", payload={"costUsd": f"0.{number}1"}))
+    refusal(event("eval.scored", payload={"score": "0." + 64 * "1" + 32 * "0" + "111"}))
+    remembered = event_reader._number.cache_info()
+    assert 1024 == remembered.currsize
+    refusal(event("eval.scored", payload={"score": "0." + 10_000 * "1"}))
+    assert remembered.misses == event_reader._number.cache_info().misses
+
+
+@pytest.mark.parametrize("key", ["passed", "latencyMs", "score"])
+def test_key_twice_is_seen_where_another_is_absent(key: str) -> None:
+    """As many commas as a payload with all its keys, and one of them twice."""
+    members = [*payload_members("eval.scored"), ('"schemaValid"', "null")]
+    text = dict(members)[f'"{key}"']
+    twice = write_object([*members[:-1], (f'"{key}"', text)])
+    fault = refusal(event("eval.scored", payload=twice))
+    assert DecodeCode.DUPLICATE_KEY is fault.code
+    assert f"$.payload.{key}" == fault.path
 
 
 @pytest.mark.parametrize(
