@@ -74,6 +74,10 @@ class CompiledSuite:
         self.expectations = tuple(
             task.expectation for task in self.tasks if task.expectation is not None
         )
+        # Of the suite, not of the wire: observed names that steps compare.
+        self.tools_with_args = frozenset(
+            tool for expectation in self.expectations for tool in expectation.rules
+        )
         self._digester = digester
         self._kept: dict[str, ArgsKept] = {}
 

@@ -48,7 +48,12 @@ class Applied(IntEnum):
     OVERFLOW = 3
 
 
-class TrialResult(msgspec.Struct, frozen=True):
+# Reading a member of an enumeration costs as much as making a fact.
+_NEW = Applied.NEW
+_BY_NODE = Attribution.NODE
+
+
+class TrialResult(msgspec.Struct, frozen=True, gc=False):
     """One graded trial, as far as it does not depend on the other trials.
 
     Args:
@@ -69,6 +74,13 @@ class TrialResult(msgspec.Struct, frozen=True):
     observed: tuple[str, ...]
     reasons: tuple[Reason, ...]
     gated: bool
+
+
+def _insert(ascending: list[int], sequence: int) -> None:
+    if not ascending or sequence > ascending[-1]:
+        ascending.append(sequence)
+    else:
+        insort(ascending, sequence)
 
 
 _DERIVED = (
@@ -221,10 +233,27 @@ class RunState:
         """
         if self.latest_at is None or envelope.timestamp > self.latest_at:
             self.latest_at = envelope.timestamp
-        if isinstance(payload, ToolCalled):
-            call = self._call(envelope, payload, context)
-            return self._apply_call(call, context)
-        fact = mark_from(envelope, payload)
+        if not isinstance(payload, ToolCalled):
+            return self._apply_mark(mark_from(envelope, payload), context)
+        sequence, tool, suite = envelope.sequence, payload.tool_name, self.suite
+        if suite is None or tool in suite.tools_with_args:
+            call = self._call_with_args(envelope, payload, context)
+        else:
+            event_id, node_id = envelope.event_id, envelope.node_id
+            call = Call(sequence, event_id, tool, None, None, node_id)
+        order, most = self.order, context.policy.max_calls_per_trial * RUN_CALLS_FACTOR
+        if self.call_count < most and (not order or sequence > order[-1]):
+            # The run's newest event: no other can be touched by it.
+            self.facts[sequence] = call
+            order.append(sequence)
+            self.call_count += 1
+            self._by_node = None
+            return _NEW
+        return self._apply_late_call(call, most, context)
+
+    def _apply_mark(
+        self, fact: Score | Started | Completed | Ended, context: Context
+    ) -> Applied:
         existing = self.facts.get(fact.sequence)
         if existing is not None:
             return self._again(existing, fact, context)
@@ -232,7 +261,7 @@ class RunState:
         self._add(fact, context)
         if self.suite is not suite:
             self._trim()
-        return Applied.NEW
+        return _NEW
 
     def know_suite(self, suite: CompiledSuite) -> None:
         """Takes the suite that ``eval.started`` names, once it is known."""
@@ -323,7 +352,7 @@ class RunState:
 
         Source: DESIGN.md §3, "Which trial a call belongs to".
         """
-        if attribution == Attribution.NODE:
+        if attribution == _BY_NODE:
             node_id = self.score_at(sequence).node_id
             scores = self._scores_by_node[node_id]
             order = self._calls_by_node().get(node_id, [])
@@ -342,7 +371,7 @@ class RunState:
         facts, order = self.facts, self.order
         start = self.started.sequence if self.started is not None else -1
         early = order[: bisect_left(order, start)]
-        if attribution == Attribution.SEQUENCE:
+        if attribution != _BY_NODE:
             last = max(self.scores[-1] if self.scores else -1, start)
             late = order[bisect_right(order, last) :]
         else:
@@ -354,32 +383,17 @@ class RunState:
             late.sort()
         return [f for s in early + late if isinstance(f := facts[s], Call)]
 
-    def _call(self, envelope: Envelope, payload: ToolCalled, context: Context) -> Call:
+    def _call_with_args(
+        self, envelope: Envelope, payload: ToolCalled, context: Context
+    ) -> Call:
         suite = self.suite
         if suite is None:
             return call_from(envelope, payload, ArgsNeed.PARTS, context.digester)
         need, _, keys = suite.args_kept(payload.tool_name)
-        if need is ArgsNeed.NONE:
-            return Call(
-                envelope.sequence,
-                envelope.event_id,
-                payload.tool_name,
-                None,
-                None,
-                envelope.node_id,
-            )
         return call_from(envelope, payload, need, context.digester, keys)
 
-    def _apply_call(self, call: Call, context: Context) -> Applied:
-        sequence, order = call.sequence, self.order
-        most = context.policy.max_calls_per_trial * RUN_CALLS_FACTOR
-        if self.call_count < most and (not order or sequence > order[-1]):
-            # The run's newest event: no other can be touched by it.
-            self.facts[sequence] = call
-            order.append(sequence)
-            self.call_count += 1
-            self._by_node = None
-            return Applied.NEW
+    def _apply_late_call(self, call: Call, most: int, context: Context) -> Applied:
+        sequence = call.sequence
         existing = self.facts.get(sequence)
         if existing is not None:
             return self._again(existing, call, context)
@@ -388,7 +402,7 @@ class RunState:
             if not self._evict_after(sequence, context):
                 return Applied.OVERFLOW
         self._add(call, context)
-        return Applied.NEW
+        return _NEW
 
     def _evict_after(self, sequence: int, context: Context) -> bool:
         """Leaves out the run's last call, if it comes after ``sequence``."""
@@ -446,12 +460,8 @@ class RunState:
 
     def _add(self, fact: Fact, context: Context) -> None:
         sequence = fact.sequence
-        order = self.order
         self.facts[sequence] = fact
-        if not order or sequence > order[-1]:
-            order.append(sequence)
-        else:
-            insort(order, sequence)
+        _insert(self.order, sequence)
         if isinstance(fact, Call):
             self.call_count += 1
             self._by_node = None
@@ -495,16 +505,16 @@ class RunState:
         sequence = fact.sequence
         if self.scores and sequence < self.scores[-1]:
             self._invalidate_after(sequence, fact.node_id, context)
-        insort(self.scores, sequence)
-        insort(self._by_task.setdefault(fact.task_id, []), sequence)
-        insort(self._scores_by_node.setdefault(fact.node_id, []), sequence)
+        _insert(self.scores, sequence)
+        _insert(self._by_task.setdefault(fact.task_id, []), sequence)
+        _insert(self._scores_by_node.setdefault(fact.node_id, []), sequence)
         self.dirty.add(fact.task_id)
 
     def _invalidate_after(
         self, sequence: int, node_id: str | None, context: Context
     ) -> None:
         """Forgets the result of the trial that a call at ``sequence`` is of."""
-        if context.policy.attribution == Attribution.NODE:
+        if context.policy.attribution == _BY_NODE:
             scores = self._scores_by_node.get(node_id, [])
         else:
             scores = self.scores
