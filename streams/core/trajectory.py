@@ -8,6 +8,7 @@ modes are this project's reading (DESIGN.md §3).
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from schemas.reasons import Reason
@@ -34,6 +35,19 @@ class Match(NamedTuple):
 
 _MATCHED = Match(matched=True, reasons=())
 
+# Tool names come from the wire: of what was matched, this many trials of at most
+# so many calls are remembered.
+_REMEMBERED_TRIALS = 1024
+_REMEMBERED_CALLS = 16
+
+
+class _NamedCall(NamedTuple):
+    """A call whose arguments no step compares."""
+
+    tool: str
+    digest: None = None
+    parts: None = None
+
 
 def match(expectation: Expectation, calls: Sequence[ObservedCall]) -> Match:
     """Decides whether the calls of a trial meet its expectation.
@@ -48,6 +62,18 @@ def match(expectation: Expectation, calls: Sequence[ObservedCall]) -> Match:
         same reasons in the same order, at most 20, those for forbidden tools
         first.
     """
+    if expectation.rules or len(calls) > _REMEMBERED_CALLS:
+        return _match(expectation, calls)
+    return _match_tools(expectation, tuple([call.tool for call in calls]))
+
+
+@lru_cache(maxsize=_REMEMBERED_TRIALS)
+def _match_tools(expectation: Expectation, tools: tuple[str, ...]) -> Match:
+    """The same where names decide alone: agents take few paths through a task."""
+    return _match(expectation, [_NamedCall(tool) for tool in tools])
+
+
+def _match(expectation: Expectation, calls: Sequence[ObservedCall]) -> Match:
     masks = _find_masks(expectation, calls)
     if (
         _DECIDE[expectation.mode](expectation, masks)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.suite import MatchMode
+from streams.core import trajectory
 from streams.core.evidence import Call
 from streams.core.trajectory import Expectation, match
 from tests.unit.core.trajectory_factory import call, expect, judge, observe, step
@@ -339,3 +340,31 @@ def test_match_of_many_steps() -> None:
     calls = observe(*(call("a", {"i": 999 - i}) for i in range(1000)))
     assert match(expect("unordered", *steps), calls).matched
     assert not match(expect("exact", *steps), calls).matched
+
+
+def test_remembered_verdicts_are_of_one_expectation() -> None:
+    """The same calls are judged by each expectation of their own, ever again."""
+    for _ in range(2):
+        assert judge(expect("exact", "a"), "a").matched
+        assert not judge(expect("exact", "b"), "a").matched
+        assert not judge(expect("any-order", forbidden=("a",)), "a").matched
+
+
+def test_arguments_are_never_judged_from_memory() -> None:
+    """Where a step compares arguments, calls of one tool are told apart."""
+    expectation = expect("exact", a_with_x1)
+    assert [True, False, True] == [
+        judge(expectation, one).matched for one in (A1, A2, A1)
+    ]
+
+
+def test_few_and_short_trials_are_remembered() -> None:
+    """What hosts call their tools cannot fill the memory."""
+    expectation = expect("exact", "a")
+    trajectory._match_tools.cache_clear()
+    for number in range(2000):
+        assert not judge(expectation, f"tool-{number}").matched
+    assert 1024 == trajectory._match_tools.cache_info().currsize
+    misses = trajectory._match_tools.cache_info().misses
+    assert not judge(expectation, *17 * ["a"]).matched
+    assert misses == trajectory._match_tools.cache_info().misses
