@@ -68,6 +68,7 @@ class Reason(
     rename="camel",
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
 ):
     """One reason, with what a person needs to see expected against observed.
 

@@ -21,6 +21,7 @@ class _Record(
     kw_only=True,
     rename="camel",
     forbid_unknown_fields=True,
+    gc=False,
 ):
     """Base of a published record: closed, declared key order."""
 

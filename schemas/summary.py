@@ -18,6 +18,7 @@ class _Closed(
     kw_only=True,
     rename="camel",
     forbid_unknown_fields=True,
+    gc=False,
 ):
     """Base of what a scorecard holds: no unknown fields, declared key order."""
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from streams.core.policy import Aggregation
 
 ZERO = Decimal(0)
+_BY_MEAN = Aggregation.MEAN
 
 # Decimals add exactly, and far faster than fractions, where no digit is cut off.
 # What the codec lets through has digits from 1e-1063 to 1e12; sums of millions
@@ -45,8 +46,11 @@ class Mean(NamedTuple):
         return Fraction(self.total) / self.divisor
 
 
-def add(values: Iterable[Decimal]) -> Decimal:
+def add(values: Sequence[Decimal]) -> Decimal:
     """Exact sum; 0 for nothing."""
+    if len(values) == 1:
+        # No minus zero, as of a sum.
+        return values[0] or ZERO
     return reduce(_EXACT.add, values, ZERO)
 
 
@@ -79,7 +83,7 @@ def aggregate(values: Sequence[Mean], how: Aggregation) -> Mean:
     """
     if not values:
         return Mean(ZERO, 1)
-    if how == Aggregation.MEAN:
+    if how == _BY_MEAN:
         return _mean_of_means(values)
     ordered = sorted(values, key=lambda value: value.exact)
     if how == Aggregation.MIN:
@@ -91,13 +95,15 @@ def aggregate(values: Sequence[Mean], how: Aggregation) -> Mean:
 
 
 def _mean_of_means(values: Sequence[Mean]) -> Mean:
-    common = lcm(*{value.divisor for value in values})
-    totals = [
-        total
-        if divisor == common
-        else _EXACT.multiply(total, Decimal(common // divisor))
-        for total, divisor in values
-    ]
+    divisors = {divisor for _, divisor in values}
+    common = lcm(*divisors)
+    if len(divisors) == 1:
+        totals = [total for total, _ in values]
+    else:
+        totals = [
+            _EXACT.multiply(total, Decimal(common // divisor))
+            for total, divisor in values
+        ]
     return Mean(add(totals), common * len(values))
 
 

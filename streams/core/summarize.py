@@ -46,7 +46,7 @@ MAX_TOLD_TRIALS = 50
 """Likewise, of what is told expected against observed."""
 
 
-class Graded(msgspec.Struct, frozen=True):
+class Graded(msgspec.Struct, frozen=True, gc=False):
     """A run graded as a whole.
 
     Args:

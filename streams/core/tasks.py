@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from schemas.reasons import Reason, TaskReason
 from schemas.suite import PassRule
@@ -15,10 +15,13 @@ from schemas.summary import TaskEntry, TaskTrials
 from streams.core.compiled import CompiledSuite, CompiledTask
 from streams.core.policy import Policy
 from streams.core.run import TrialResult
-from streams.core.scoring import Mean, add, pass_at_k, pass_hat_k
+from streams.core.scoring import ZERO, Mean, add, pass_at_k, pass_hat_k
+
+_ANY = PassRule.ANY
+_MEAN = PassRule.MEAN
 
 
-class TaskFigures(msgspec.Struct):
+class TaskFigures(msgspec.Struct, gc=False):
     """What the suite needs of one task.
 
     Args:
@@ -62,18 +65,15 @@ class TaskFigures(msgspec.Struct):
         score = float(self.score)
         gated = score if self.gated is self.score else float(self.gated)
         shows_gate = self.task.expectation is not None or gated != score
-        scores = [trial.score for trial in self.trials]
-        costs = [s.cost_usd for s in scores if s.cost_usd is not None]
-        latencies = [s.latency_ms for s in scores if s.latency_ms is not None]
-        valid = [s.schema_valid for s in scores if s.schema_valid is not None]
+        cost_usd, latency_ms, schema_valid = _reported(self.trials)
         return TaskEntry(
             task_id=self.task.task_id,
             score=score,
             passed=self.passed,
             gated_score=gated if shows_gate else UNSET,
-            cost_usd=float(add(costs)) if costs else UNSET,
-            latency_ms=_mean_ms(latencies) if latencies else UNSET,
-            schema_valid=all(valid) if valid else UNSET,
+            cost_usd=cost_usd,
+            latency_ms=latency_ms,
+            schema_valid=schema_valid,
             trials=self._trial_figures(score) if self.suite.has_trials else UNSET,
         )
 
@@ -89,10 +89,39 @@ class TaskFigures(msgspec.Struct):
         )
 
 
+def _reported(
+    trials: Sequence[TrialResult],
+) -> tuple[float | UnsetType, int | UnsetType, bool | UnsetType]:
+    """What hosts reported beside the scores: cost, latency, validity.
+
+    Args:
+        trials: Of one task, any number.
+
+    Returns:
+        Sum of the costs in USD, mean of the latencies in milliseconds, and
+        whether every output is valid; each unset where no trial has it.
+    """
+    if len(trials) == 1:
+        score = trials[0].score
+        cost = score.cost_usd
+        return (
+            UNSET if cost is None else float(cost or ZERO),
+            UNSET if score.latency_ms is None else score.latency_ms,
+            UNSET if score.schema_valid is None else score.schema_valid,
+        )
+    scores = [trial.score for trial in trials]
+    costs = [s.cost_usd for s in scores if s.cost_usd is not None]
+    latencies = [s.latency_ms for s in scores if s.latency_ms is not None]
+    valid = [s.schema_valid for s in scores if s.schema_valid is not None]
+    return (
+        float(add(costs)) if costs else UNSET,
+        _mean_ms(latencies) if latencies else UNSET,
+        all(valid) if valid else UNSET,
+    )
+
+
 def _mean_ms(latencies_ms: Sequence[int]) -> int:
     """Mean in milliseconds, half to even."""
-    if len(latencies_ms) == 1:
-        return latencies_ms[0]
     # round() of a fraction is half-even.
     return round(Fraction(sum(latencies_ms), len(latencies_ms)))
 
@@ -123,9 +152,10 @@ def figures_of(
         pass, and its gating mean runs over all received.
     """
     received = len(trials)
-    total = add([trial.score.score for trial in trials])
+    total = gated_total = add([trial.score.score for trial in trials])
     counted = [trial.score.score for trial in trials if not trial.gated]
-    gated_total = total if len(counted) == received else add(counted)
+    if len(counted) != received:
+        gated_total = add(counted)
     divisor = max(suite.count, received)
     gated = Mean(gated_total, divisor)
     verdicts = sum([trial.passed for trial in trials])
@@ -159,9 +189,10 @@ def _passes(
 ) -> bool:
     if received > suite.count or not received:
         return False
-    if suite.pass_rule is PassRule.ANY:
+    rule = suite.pass_rule
+    if rule is _ANY:
         return verdicts >= 1
-    if suite.pass_rule is PassRule.MEAN and bar is not None:
+    if rule is _MEAN and bar is not None:
         return float(mean_score) >= bar
     return verdicts == suite.count
 
@@ -176,7 +207,7 @@ def _reasons(
     failed = tuple(k for k, trial in enumerate(trials, 1) if not trial.passed)
     if failed:
         reasons.append(Reason(code=TaskReason.TRIAL_FAILED.value, trials=failed))
-    if suite.pass_rule is PassRule.MEAN and bar is not None and float(gated) < bar:
+    if suite.pass_rule is _MEAN and bar is not None and float(gated) < bar:
         reasons.append(
             Reason(
                 code=TaskReason.BELOW_PASS_SCORE.value, value=float(gated), limit=bar

@@ -12,13 +12,14 @@ from schemas.events import EventType
 from schemas.reasons import Reason, RunReason
 from schemas.records import Outcome
 from streams.core.compiled import CompiledSuite
+from streams.core.evidence import Call
 from streams.core.policy import CallEvidence, MissingBudget, Policy
 from streams.core.run import RunState, TrialResult
 from streams.core.scoring import Mean, add, aggregate, percentile
 from streams.core.tasks import TaskFigures, pass_score_of
 
 
-class SuiteVerdict(msgspec.Struct, frozen=True):
+class SuiteVerdict(msgspec.Struct, frozen=True, gc=False):
     """The verdict of one run.
 
     Args:
@@ -61,29 +62,29 @@ def decide(
     """
     everything = [trial for task in figures for trial in task.trials]
     everything += strays
+    uneven = [task for task in figures if len(task.trials) != task.declared]
+    missing = missing_trials(uneven)
     measured = aggregate([task.score for task in figures], policy.aggregation)
     gated = measured
-    if any(task.gated is not task.score for task in figures):
+    changed = [task for task in figures if task.gated is not task.score]
+    if changed:
         gated = aggregate([task.gated for task in figures], policy.aggregation)
     shared = [
-        *inventory_reasons(state, suite, figures),
+        *inventory_reasons(state, suite, uneven),
         *_stray_reasons(strays),
         *_budget_reasons(suite, policy, everything),
     ]
     paths = path_reasons(state, suite, policy, everything)
-    missing = missing_trials(figures) > 0
-    gate = [
-        reason
-        for reason in _bar_reasons(state, suite, policy, everything, gated)
+    gate = _bar_reasons(state, suite, policy, everything, gated)
+    if missing:
         # Missing trials are said once, with their number.
-        if not (missing and reason.code == RunReason.INCOMPLETE)
-    ]
+        gate = [reason for reason in gate if reason.code != RunReason.INCOMPLETE]
     legacy_gate = _legacy_bar_holds(state, suite, policy, measured)
     return SuiteVerdict(
         aggregate=measured,
         gated=gated,
         total_cost=_total_cost(everything),
-        outcome=outcome_of(state, missing=missing),
+        outcome=outcome_of(state, missing=missing > 0),
         passed=not (gate or shared or paths),
         legacy_passed=legacy_gate and not shared,
         reasons=(*gate, *shared, *paths),
@@ -98,7 +99,7 @@ def missing_trials(figures: Sequence[TaskFigures]) -> int:
 def outcome_of(state: RunState, *, missing: bool) -> Outcome:
     """How the run ended; an ending matters only where trials are missing."""
     if not missing:
-        return Outcome.COMPLETE
+        return _COMPLETE
     ending = state.ended.ending if state.ended is not None else None
     if ending is EventType.RUN_FAILED:
         return Outcome.FAILED
@@ -109,6 +110,7 @@ def outcome_of(state: RunState, *, missing: bool) -> Outcome:
     return Outcome.INCOMPLETE
 
 
+_COMPLETE = Outcome.COMPLETE
 _OUTCOME_REASONS = {
     Outcome.FAILED: RunReason.RUN_FAILED,
     Outcome.CANCELLED: RunReason.RUN_CANCELLED,
@@ -117,11 +119,18 @@ _OUTCOME_REASONS = {
 
 
 def inventory_reasons(
-    state: RunState, suite: CompiledSuite, figures: Sequence[TaskFigures]
+    state: RunState, suite: CompiledSuite, uneven: Sequence[TaskFigures]
 ) -> list[Reason]:
-    """What is missing, too much, or contradictory; under either rule."""
+    """What is missing, too much, or contradictory; under either rule.
+
+    Args:
+        state: The run's evidence.
+        suite: Its suite.
+        uneven: The tasks with fewer or more trials than declared, in suite
+            order.
+    """
     reasons = []
-    missing = missing_trials(figures)
+    missing = missing_trials(uneven)
     if missing:
         reasons.append(
             Reason(
@@ -133,16 +142,16 @@ def inventory_reasons(
         named = _OUTCOME_REASONS.get(outcome_of(state, missing=True))
         if named is not None:
             reasons.append(Reason(code=named.value))
-    reasons.extend(
+    reasons += [
         Reason(
             code=RunReason.EXTRA_TRIAL.value,
             task_id=task.task.task_id,
             count=len(task.trials),
             limit=task.declared,
         )
-        for task in figures
+        for task in uneven
         if len(task.trials) > task.declared
-    )
+    ]
     if state.is_contradictory:
         reasons.append(Reason(code=RunReason.SEQUENCE_CONFLICT.value))
     declared_none = state.started is not None and state.started.task_count == 0
@@ -169,20 +178,9 @@ def path_reasons(
 ) -> list[Reason]:
     """What is wrong with the run's calls as a whole, apart from any trial."""
     reasons: list[Reason] = []
-    hits: dict[tuple[str, str], int] = {}
-    for call in state.unattributed_calls(policy.attribution):
-        entry = suite.is_forbidden(call.tool)
-        if entry is not None:
-            hits[entry, call.tool] = hits.get((entry, call.tool), 0) + 1
-    reasons.extend(
-        Reason(
-            code=RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value,
-            expected=entry,
-            observed=tool,
-            count=count,
-        )
-        for (entry, tool), count in sorted(hits.items())[:_MAX_NAMES]
-    )
+    strays = state.unattributed_calls(policy.attribution)
+    if strays:
+        reasons += _forbidden_reasons(suite, strays)
     most = policy.max_calls_per_trial
     if state.overflow or (
         state.call_count > most and any(trial.calls > most for trial in trials)
@@ -192,11 +190,28 @@ def path_reasons(
         reasons.append(Reason(code=RunReason.CALLS_DROPPED.value))
     if state.misrouted:
         reasons.append(Reason(code=RunReason.MISROUTED_EVENTS.value))
-    if policy.require_call_evidence == CallEvidence.CLOSED and lacks_calls(
-        state, suite
+    if lacks_calls(state, suite) and (
+        policy.require_call_evidence == CallEvidence.CLOSED
     ):
         reasons.append(Reason(code=RunReason.NO_CALL_EVIDENCE.value))
     return reasons
+
+
+def _forbidden_reasons(suite: CompiledSuite, strays: Sequence[Call]) -> list[Reason]:
+    hits: dict[tuple[str, str], int] = {}
+    for call in strays:
+        entry = suite.is_forbidden(call.tool)
+        if entry is not None:
+            hits[entry, call.tool] = hits.get((entry, call.tool), 0) + 1
+    return [
+        Reason(
+            code=RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value,
+            expected=entry,
+            observed=tool,
+            count=count,
+        )
+        for (entry, tool), count in sorted(hits.items())[:_MAX_NAMES]
+    ]
 
 
 # Of names that come from the wire; a record has to stay small enough to send.
@@ -216,10 +231,11 @@ def _bar_reasons(
     gated: Mean,
 ) -> list[Reason]:
     bar = pass_score_of(suite, policy)
+    if bar is not None and float(gated) >= bar:
+        return []
     code = RunReason.BELOW_PASS_SCORE.value
     if bar is not None:
-        value = float(gated)
-        return [] if value >= bar else [Reason(code=code, value=value, limit=bar)]
+        return [Reason(code=code, value=float(gated), limit=bar)]
     # No bar is known: the host's own verdict, closed if any trial was gated.
     gated_count = sum([trial.gated for trial in trials])
     if gated_count:
@@ -246,10 +262,13 @@ def _total_cost(trials: Sequence[TrialResult]) -> Decimal | None:
 def _budget_reasons(
     suite: CompiledSuite, policy: Policy, trials: Sequence[TrialResult]
 ) -> list[Reason]:
+    max_cost = suite.thresholds.max_cost_usd
+    max_latency = suite.thresholds.max_p95_latency_ms
+    if max_cost is None and max_latency is None:
+        return []
     closed = policy.missing_budget == MissingBudget.CLOSED
     scores = [trial.score for trial in trials]
     reasons = []
-    max_cost = suite.thresholds.max_cost_usd
     if max_cost is not None:
         costs = [score.cost_usd for score in scores if score.cost_usd is not None]
         if closed and (not scores or len(costs) < len(scores)):
@@ -258,7 +277,6 @@ def _budget_reasons(
         if cost > max_cost:
             code = RunReason.COST_EXCEEDED.value
             reasons.append(Reason(code=code, value=cost, limit=max_cost))
-    max_latency = suite.thresholds.max_p95_latency_ms
     if max_latency is not None:
         times = [score.latency_ms for score in scores if score.latency_ms is not None]
         if closed and (not scores or len(times) < len(scores)):
