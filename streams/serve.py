@@ -1,7 +1,6 @@
 """Runs a worker from start to drain: checks, services, signals."""
 
 import asyncio
-import gc
 import signal
 import time
 from collections.abc import Awaitable
@@ -13,6 +12,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from streams.app import Worker, versions
+from streams.collector import tune_collector
 from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.datadir import LAYOUT_VERSION, DataDir, Mark
@@ -29,7 +29,6 @@ from streams.web import WebServer, create_web
 logger = structlog.get_logger()
 
 DRAIN_LIMIT_S = 20.0
-GC_ALLOCATIONS = 50_000
 STOP_LIMIT_S = 30.0
 CLOSE_LIMIT_S = 5.0
 SUITES_LIMIT_S = 30.0
@@ -59,10 +58,7 @@ async def serve(settings: Settings) -> int:
         app_id=settings.app_id,
         partitions=settings.partitions,
     )
-    # Most objects live as long as their run: the collector's defaults would walk
-    # all cached runs every few thousand allocations, a quarter of the time spent.
-    gc.freeze()
-    gc.set_threshold(GC_ALLOCATIONS, 20, 50)
+    tune_collector()
     with DataDir(Path(settings.data_dir), mark):
         return await _Service(settings, suites, new_registry()).run()
 

@@ -9,6 +9,7 @@ from streams.cli.exit_codes import ExitCode, exit_code_for
 from streams.cli.progress import show_progress
 from streams.cli.step_summary import StepSummary
 from streams.cli.terminal import Terminal
+from streams.collector import tune_collector
 from streams.core.context import Context
 from streams.errors import ConfigurationError, InputError
 from streams.render import Format, RunView, Totals, make_renderer, view_of
@@ -132,6 +133,7 @@ def read_all(
     Raises:
         InputError: A log cannot be opened, or not read to its end.
     """
+    tune_collector()
     read_bytes = 0
     is_watched = terminal.shows_progress
     with show_progress(terminal, files) as advance:

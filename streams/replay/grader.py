@@ -112,7 +112,8 @@ class FileGrader:
         """
         runs, context = self._runs, self._context
         counts = [0, 0, 0, 0]
-        for number, data, start in lines:
+        for line in lines:
+            data = line.data
             try:
                 if data is None:
                     raise _too_large()
@@ -126,8 +127,8 @@ class FileGrader:
                 counts[state.apply(envelope, payload, context)] += 1
             except DecodeError as error:
                 self.rejected += 1
-                self._reject(source, number, error)
-                self._lose(start if data is None else data)
+                self._reject(source, line.number, error)
+                self._lose(line.start if data is None else data)
                 continue
             if state.completed is not None or state.ended is not None:
                 self._cooling[envelope.run_id] = None

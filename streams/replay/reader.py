@@ -7,8 +7,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Protocol
 
+import msgspec
 import zstandard
 
 from schemas.events import MAX_EVENT_BYTES
@@ -35,7 +36,7 @@ class ReadError(Exception):
         self.line = line
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line of a log.
 
     Args:
@@ -131,13 +132,19 @@ class _Splitter:
         pieces = (self._rest + block).split(b"\n")
         self._rest = pieces.pop()
         lines = []
-        for piece in pieces:
+        if pieces and self._skipped is not None:
             self.number += 1
-            if self._skipped is not None:
-                lines.append(Line(self.number, None, self._skipped))
-                self._skipped = None
-            elif piece and not piece.isspace():
-                lines.append(_line(self.number, piece))
+            lines.append(Line(self.number, None, self._skipped))
+            self._skipped = None
+            del pieces[0]
+        lines += [
+            Line(number, piece)
+            if len(piece) <= MAX_EVENT_BYTES
+            else _line(number, piece)
+            for number, piece in enumerate(pieces, self.number + 1)
+            if piece and not piece.isspace()
+        ]
+        self.number += len(pieces)
         # One more than an event may have: a carriage return.
         if len(self._rest) > MAX_EVENT_BYTES + 1:
             if self._skipped is None:

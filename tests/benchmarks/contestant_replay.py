@@ -10,6 +10,7 @@ import msgspec
 
 from schemas.errors import DecodeError
 from schemas.events import Envelope, EvalScored, ToolCalled
+from streams.collector import tune_collector
 from streams.replay import FileGrader, open_log, read_lines
 from tests.benchmarks.job import read_job, say
 from tests.benchmarks.outputs import context_of
@@ -25,8 +26,8 @@ def bare_loop(path: str) -> int:
     count = 0
     with open_log(path) as stream:
         for lines in read_lines(stream, path):
-            for _, data, _ in lines:
-                event = envelope(data or b"")
+            for line in lines:
+                event = envelope(line.data or b"")
                 read = payloads.get(event.type)
                 if read is not None:
                     read(event.payload)
@@ -51,6 +52,8 @@ def replay(path: str, suites_dir: str) -> int:
 
 def run() -> None:
     """Runs both in turns."""
+    # As the command does.
+    tune_collector()
     job = read_job()
     path = f"{job.home}/log.ndjson"
     for number in range(int(job.settings["rounds"])):

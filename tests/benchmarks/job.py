@@ -11,7 +11,6 @@ topics gives for free), task summaries ahead of the suite's, revisions, alerts,
 audit counters, and state kept after the verdict.
 """
 
-import gc
 import json
 import resource
 import sys
@@ -24,6 +23,7 @@ import msgspec
 
 from schemas.codec import encode
 from schemas.events import Envelope, Payload
+from streams import collector
 from streams.core.arguments import ArgsDigester
 from streams.core.context import Context
 from streams.core.policy import Policy
@@ -39,7 +39,6 @@ from streams.core.rows import (
 from streams.core.run import RunState
 from streams.core.summarize import grade_run, task_record
 from streams.publish import event_headers
-from streams.serve import GC_ALLOCATIONS
 from streams.suites import compile_suites, load_directory
 
 # How often contestants commit offsets, or close an epoch: Faust's and
@@ -104,8 +103,7 @@ def tune_collector() -> None:
     With Python's defaults Bytewax, which holds all open runs as objects, spends
     a good part of its time in walks over them; that is no fault of its design.
     """
-    gc.freeze()
-    gc.set_threshold(GC_ALLOCATIONS, 20, 50)
+    collector.tune_collector()
 
 
 def say(name: str) -> None:
