@@ -10,7 +10,8 @@ from fractions import Fraction
 from functools import reduce
 from itertools import accumulate
 from math import comb, lcm
-from typing import NamedTuple
+
+import msgspec
 
 from streams.core.policy import Aggregation
 
@@ -23,7 +24,7 @@ _BY_MEAN = Aggregation.MEAN
 _EXACT = Context(prec=4096, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
 
 
-class Mean(NamedTuple):
+class Mean(msgspec.Struct, frozen=True, gc=False):
     """An exact rational number: a sum and what it is divided by.
 
     Args:
@@ -95,14 +96,14 @@ def aggregate(values: Sequence[Mean], how: Aggregation) -> Mean:
 
 
 def _mean_of_means(values: Sequence[Mean]) -> Mean:
-    divisors = {divisor for _, divisor in values}
+    divisors = {value.divisor for value in values}
     common = lcm(*divisors)
     if len(divisors) == 1:
-        totals = [total for total, _ in values]
+        totals = [value.total for value in values]
     else:
         totals = [
-            _EXACT.multiply(total, Decimal(common // divisor))
-            for total, divisor in values
+            _EXACT.multiply(value.total, Decimal(common // value.divisor))
+            for value in values
         ]
     return Mean(add(totals), common * len(values))
 

@@ -153,9 +153,8 @@ def figures_of(
     """
     received = len(trials)
     total = gated_total = add([trial.score.score for trial in trials])
-    counted = [trial.score.score for trial in trials if not trial.gated]
-    if len(counted) != received:
-        gated_total = add(counted)
+    if True in [trial.gated for trial in trials]:
+        gated_total = add([t.score.score for t in trials if not t.gated])
     divisor = max(suite.count, received)
     gated = Mean(gated_total, divisor)
     verdicts = sum([trial.passed for trial in trials])

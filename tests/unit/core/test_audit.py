@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.records import Disagreement
+from schemas.records import Disagreement, HostAudit
 from schemas.summary import EvalSummary
 from streams.core.audit import TOLERANCE, compare_summaries
 from streams.core.summarize import grade_run
@@ -145,3 +145,18 @@ def test_a_task_that_the_host_lists_twice_is_named() -> None:
         host = msgspec.structs.replace(summary, tasks=(*twice, *summary.tasks[1:]))
         found = compare_summaries(summary, host, legacy_passed=True)
         assert ("counts-differ", "a") in [(d.kind, d.task_id) for d in found]
+
+
+@pytest.mark.parametrize("score", [0, 0.8])
+def test_host_pass_off_the_path_is_told_whatever_the_score(score: float) -> None:
+    """A score of 0 is the same gated and not; its host's pass is wrong all the same."""
+    log = Log().start().call("y").score("a", score).call("x").score("b", 0.9)
+    state, _ = fold(log.lines, make_context(SUITE))
+    audit = grade_run(state, SUITE, make_context().policy).suite_record.host
+    assert isinstance(audit, HostAudit)
+    (found,) = audit.disagreements
+    assert ("trial-passed-off-path", "a", (1,)) == (
+        found.kind,
+        found.task_id,
+        found.trials,
+    )
