@@ -12,6 +12,7 @@ from schemas.errors import SuiteError
 from streams.cli.grading import Rejections
 from streams.cli.progress import show_progress
 from streams.cli.terminal import Terminal
+from streams.collector import tune_collector
 from streams.core.compiled import CompiledSuite
 from streams.core.context import Context
 from streams.errors import BrokerUnavailableError, ConfigurationError
@@ -66,6 +67,7 @@ def grade_topics(
         SuitesError: As ``read_context``.
     """
     context = asyncio.run(read_context(settings))
+    tune_collector()
     with FileGrader(context, rejections.add) as grader:
         with counting(terminal) as count:
             try:
