@@ -145,6 +145,20 @@ def test_bars_without_any_trial_are_closed() -> None:
     assert not {"cost-unreported", "latency-unreported"} & set(opened.codes)
 
 
+@pytest.mark.parametrize(
+    ("bar", "code"),
+    [
+        ({"maxCostUsd": 1}, "cost-exceeded"),
+        ({"maxP95LatencyMs": 1}, "latency-exceeded"),
+    ],
+)
+def test_each_bar_is_held_without_the_other(bar: dict[str, Any], code: str) -> None:
+    """A suite may declare a bar of cost alone, or of latency alone."""
+    log = Log().start().score("a", costUsd=2, latencyMs=2).completed()
+    outcome = grade(log, make_context(make_suite(task("a"), passScore=0, **bar)))
+    assert [code] == outcome.codes
+
+
 def test_a_bar_is_met_by_what_equals_it() -> None:
     """Cost and latency may be as high as their bars."""
     suite = make_suite(passScore=0, maxCostUsd=0.3, maxP95LatencyMs=7)
