@@ -30,6 +30,9 @@ class Unpacker:
     __slots__ = ("_batch", "_fetched", "_rest")
 
     def __init__(self, fetched: PartitionRecords) -> None:
+        # Unstarted it would hold the response, up to megabytes, in a cycle of
+        # references, until the garbage collector comes by.
+        fetched._records_iterator = None
         self._fetched = fetched
         self._batch: Any = None
         self._rest: Iterator[Record] = iter(())

@@ -1,5 +1,7 @@
 """Records are unpacked as aiokafka unpacks them, only in lists."""
 
+import gc
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -58,6 +60,19 @@ def test_a_full_last_chunk_tells_the_end_with_an_empty_one() -> None:
     """Six records by three: that nothing follows is found by looking again."""
     raw = batch(0, range(6))
     assert [([0, 1, 2], 3), ([3, 4, 5], 6), ([], 6)] == offsets_taken(fetched(raw), 3)
+
+
+def test_a_used_response_needs_no_garbage_collector() -> None:
+    """A worker collects seldom, and a response may have megabytes."""
+    gc.disable()
+    try:
+        response = fetched(batch(0, range(5)))
+        gone = weakref.ref(response)
+        Unpacker(response).take(5)
+        del response
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_what_was_not_asked_for_is_left_out() -> None:
