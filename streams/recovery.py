@@ -7,13 +7,15 @@ meanwhile, and everything else about it stays as it is.
 # ruff: noqa: SLF001 - the recovery of Faust 0.15 has no public seams
 
 import asyncio
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.types import TP
 
+from streams.ingest import Record, read_bulk
 from streams.kafka import LogReader, open_reader
 from streams.settings import Settings
 
@@ -58,21 +60,14 @@ class BulkRecovery(Recovery):
     ) -> None:
         left = sum(end - start for start, end in spans.values())
         table: Any = self.tables._changelogs
-        async for records in reader.read(spans):
-            tp = TP(records[0].topic, records[0].partition)
-            store: Any = table[tp.topic].data
-            batch = store_batch()
-            for record in records:
-                if record.value is None:
-                    batch.delete(record.key)
-                else:
-                    batch.put(record.key, record.value)
-            store._db_for_partition(tp.partition).write(batch)
-            store.set_persisted_offset(tp, records[-1].offset)
-            offsets[tp] = records[-1].offset
-            left -= len(records)
-            self.remaining(tp.topic, max(0, left))
-            await asyncio.sleep(0)
+        with unlogged_writes() as write:
+            async for place, records in read_bulk(reader.consumer, spans):
+                tp = TP(*place)
+                write(table[tp.topic].data, tp.partition, records)
+                offsets[tp] = records[-1].offset
+                left -= len(records)
+                self.remaining(tp.topic, max(0, left))
+                await asyncio.sleep(0)
         # What is no record (compacted, at the end) is reached all the same.
         for place, (_, end) in spans.items():
             tp = TP(*place)
@@ -81,11 +76,46 @@ class BulkRecovery(Recovery):
             changelog.set_persisted_offset(tp, end - 1)
 
 
-def store_batch() -> Any:
-    """An empty write batch of the store."""
+Write = Callable[[Any, int, Sequence[Record]], None]
+
+
+@contextmanager
+def unlogged_writes() -> Iterator[Write]:
+    """Gives what writes changelog records to a store past its write-ahead log.
+
+    The changelog is the log: with RocksDB's own, the same takes 1.7 times as long.
+    Records and the offset of the last are one batch, and a memtable reaches the disk
+    whole, in order: after a crash the store is at an earlier offset, with all rows
+    up to it. That holds only until something else is written, with a log, so what
+    was written is on the disk when the context is left, in whatever way.
+
+    Yields:
+        Called with a store of Faust's, a partition, and at least one record.
+    """
     import rocksdict  # noqa: PLC0415  # only a worker pays for it
 
-    return rocksdict.WriteBatch(raw_mode=True)
+    options = rocksdict.WriteOptions()
+    options.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever its stub says
+    written: dict[tuple[int, int], Any] = {}
+
+    def write(store: Any, partition: int, records: Sequence[Record]) -> None:
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for record in records:
+            key: Any = record.key  # a compacted topic has none without
+            if record.value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, record.value)
+        batch.put(store.offset_key, b"%d" % records[-1].offset)
+        database = store._db_for_partition(partition)
+        written[id(store), partition] = database
+        database.write(batch, options)
+
+    try:
+        yield write
+    finally:
+        while written:
+            written.popitem()[1].flush()
 
 
 def table_manager(settings: Settings, remaining: Remaining) -> type[TableManager]:

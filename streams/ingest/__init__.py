@@ -18,6 +18,7 @@ It leans on internals of one minor version each of Faust and aiokafka, which
 ``tests/contract/ingest`` pins and ``install`` checks.
 """
 
+from streams.ingest.bulk import read_bulk
 from streams.ingest.chunk import Chunk, Record
 from streams.ingest.consumer import BatchConsumer
 from streams.ingest.errors import IngestError
@@ -30,4 +31,5 @@ __all__ = [
     "IngestError",
     "Record",
     "install",
+    "read_bulk",
 ]

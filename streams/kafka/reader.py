@@ -20,6 +20,11 @@ class LogReader:
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._consumer = consumer
 
+    @property
+    def consumer(self) -> AIOKafkaConsumer:
+        """What it reads with."""
+        return self._consumer
+
     async def span(
         self, partitions: Iterable[tuple[str, int]]
     ) -> dict[tuple[str, int], tuple[int, int]]:
