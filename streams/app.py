@@ -35,8 +35,6 @@ from streams.topics import TABLE_NAME, names_from, partition_for
 
 logger = structlog.get_logger()
 
-_MIB = 1 << 20
-
 
 class Worker:
     """The parts of a worker, wired and not started.
@@ -112,12 +110,6 @@ class Worker:
             partitions=settings.partitions,
             key_type=bytes,
             value_type=bytes,
-            options={
-                "block_cache_size": 64 * _MIB,
-                "write_buffer_size": 16 * _MIB,
-                "max_open_files": 256,
-                "bloom_filter_size": 10,
-            },
         )
         self.app.tables.add(self.table)
         self.hub = Hub(self.services, lambda: self.consumer, self._build, fail)

@@ -13,6 +13,7 @@ import faust
 from faust.types import TP
 
 from streams.publish import Outgoing, Publisher
+from streams.store import StoreOptions, unfilling
 
 RUN_PREFIX = b"r"
 BLOCK_PREFIX = b"b"
@@ -51,6 +52,11 @@ class Span(NamedTuple):
 
 class RunTable(faust.Table[bytes, bytes]):
     """Rows of runs and blocks of evidence, keyed in bytes, one store a partition."""
+
+    def _new_store(self) -> Any:
+        store: Any = super()._new_store()
+        store.rocksdb_options = StoreOptions()
+        return store
 
     def partition(self, number: int) -> "PartitionRows":
         """The rows of one assigned partition."""
@@ -93,7 +99,7 @@ class PartitionRows:
             Keys and values; fewer than ``limit`` at the end of the run rows.
         """
         rows: list[tuple[bytes, bytes]] = []
-        cursor = self._db.iter()
+        cursor = self._db.iter(unfilling())
         cursor.seek(start)
         while cursor.valid() and len(rows) < limit:
             key = cursor.key()
