@@ -18,6 +18,7 @@ from streams.core.compiled import CompiledSuite
 from streams.datadir import LAYOUT_VERSION, DataDir, Mark
 from streams.errors import AccessDeniedError
 from streams.health import Observed
+from streams.heap import bound_heap
 from streams.kafka import Survey, connect
 from streams.metrics import new_registry
 from streams.settings import Settings
@@ -49,6 +50,7 @@ async def serve(settings: Settings) -> int:
         Exception: What stopped a running worker; nothing that rests on it was
             committed.
     """
+    bound_heap()
     digester = digester_from(settings)
     suites = load_suites(settings, digester)
     cluster_id = await check_cluster(settings)
