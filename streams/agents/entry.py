@@ -35,12 +35,12 @@ class Entry:
         whole_at_s: When every declared trial was sealed while the host's own
             verdict was outstanding; None before.
         scored_at_s: Newest score's record time, seconds since the epoch.
-        waiting: Unsealed sequences that wait at a cut of the barrier.
         is_clean: Whether nothing happened since its rows were last made.
         unstored: How many of its rows were made and are not in the store yet.
     """
 
     __slots__ = (
+        "_waiting",
         "blocks",
         "closed",
         "graded",
@@ -50,7 +50,6 @@ class Entry:
         "state",
         "tail",
         "unstored",
-        "waiting",
         "whole_at_s",
     )
 
@@ -63,9 +62,17 @@ class Entry:
         self.graded = False
         self.whole_at_s: float | None = None
         self.scored_at_s = 0.0
-        self.waiting: set[int] = set()
+        self._waiting: set[int] | None = None
         self.is_clean = False
         self.unstored = 0
+
+    @property
+    def waiting(self) -> set[int]:
+        """Unsealed sequences that wait at a cut of the barrier."""
+        if self._waiting is None:
+            # Not before: most open trials have none, and an empty set 216 bytes.
+            self._waiting = set()
+        return self._waiting
 
     def rows(
         self, now_s: float, *, lacks_calls: bool = False

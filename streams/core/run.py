@@ -185,7 +185,8 @@ class RunState:
         self.ended: Ended | None = None
         self._hold = hold
         self._is_ambiguous = False
-        self._disputed: set[int] = set()
+        # None where there are none: an empty set takes 216 bytes.
+        self._disputed: set[int] | None = None
         self._by_task: dict[str, list[int]] = {}
         self._scores_by_node: dict[str | None, list[int]] = {}
         # Sequences of calls by node; made when needed, dropped on change.
@@ -202,7 +203,7 @@ class RunState:
 
         Arguments that no step compares are not kept, so they cannot differ.
         """
-        return self.conflict or any(map(self._matters, self._disputed))
+        return self.conflict or any(map(self._matters, self._disputed or ()))
 
     def score_at(self, sequence: int) -> Score:
         """The score with this ``sequence``.
@@ -414,7 +415,8 @@ class RunState:
             if isinstance(fact, Call):
                 del self.order[index]
                 del self.facts[last]
-                self._disputed.discard(last)
+                if self._disputed:
+                    self._disputed.discard(last)
                 self.call_count -= 1
                 self.rewritten = True
                 self._invalidate_after(last, fact.node_id, context)
@@ -466,6 +468,8 @@ class RunState:
             self.call_count += 1
             self._by_node = None
             if fact.disputed:
+                if self._disputed is None:
+                    self._disputed = set()
                 self._disputed.add(sequence)
             if self.scores and sequence < self.scores[-1]:
                 self._invalidate_after(sequence, fact.node_id, context)
