@@ -17,8 +17,8 @@ CACHE_BYTES = 16 * _MIB
 MEMTABLES_BYTES = 64 * _MIB
 
 _MEMTABLE_BYTES = 8 * _MIB
-# Indices and filters stay in memory: 4.5 bytes a row with blocks of this size, of
-# rows of 1 kB; 15 with RocksDB's 4 KiB.
+# Indices and filters stay in memory: 2 bytes a row of 1 kB with blocks of this size,
+# 5 with RocksDB's 4 KiB.
 _BLOCK_BYTES = 16 * _KIB
 _FILTER_BITS = 10
 _OPEN_FILES = 256
