@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
@@ -23,7 +24,7 @@ MAX_BATCH_BYTES = 900_000
 SETTLE_LIMIT_S = 5.0
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 
-Headers = Sequence[tuple[str, bytes]]
+Headers = list[tuple[str, bytes]]
 Place = tuple[str, int]
 
 _T = TypeVar("_T")
@@ -33,7 +34,7 @@ class PublishError(PathgateError):
     """A record was not acknowledged; stop before anything rests on it."""
 
 
-class Outgoing(NamedTuple):
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """One record to write.
 
     Args:
@@ -41,7 +42,7 @@ class Outgoing(NamedTuple):
         partition: The run's partition.
         key: UTF-8 key.
         value: Bytes, or None for a tombstone or a dead letter without body.
-        headers: In order.
+        headers: In order; None for none.
         timestamp_ms: Milliseconds since the epoch, or None for now.
     """
 
@@ -49,7 +50,7 @@ class Outgoing(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes | None
-    headers: Headers = ()
+    headers: Headers | None = None
     timestamp_ms: int | None = None
 
 
@@ -63,7 +64,7 @@ def event_headers(  # noqa: PLR0913  # each is an attribute of the CloudEvent
     time: datetime | None,
     revision: int,
     digest: bytes | None = None,
-) -> list[tuple[str, bytes]]:
+) -> Headers:
     """CloudEvents 1.0 binary-mode headers of one of our records.
 
     Args:
@@ -81,25 +82,35 @@ def event_headers(  # noqa: PLR0913  # each is an attribute of the CloudEvent
     headers = [
         _SPEC_VERSION,
         ("ce_id", f"{key}:{short.hex()}".encode()),
-        ("ce_source", source.encode()),
-        ("ce_type", f"dev.pathgate.{kind}".encode()),
-        ("ce_subject", run_id.encode()),
-        ("ce_revision", b"%d" % revision),
+        _header("ce_source", source),
+        _header("ce_type", f"dev.pathgate.{kind}"),
+        _header("ce_subject", run_id),
+        _header("ce_revision", str(revision)),
         _CONTENT_TYPE,
     ]
     if time is not None:
-        headers.insert(5, ("ce_time", _stamp(time)))
+        headers.insert(5, _stamp(time))
     return headers
 
 
 _SPEC_VERSION = ("ce_specversion", b"1.0")
 _CONTENT_TYPE = ("content-type", b"application/json")
+_NO_HEADERS: Headers = []
+
+
+# A run's records share all but the id; made once, they are no work for the
+# collector either.
 
 
 @lru_cache(maxsize=1024)
-def _stamp(time: datetime) -> bytes:
-    """RFC 3339; a run's records mostly share it."""
-    return time.isoformat().replace("+00:00", "Z").encode()
+def _header(name: str, text: str) -> tuple[str, bytes]:
+    return name, text.encode()
+
+
+@lru_cache(maxsize=1024)
+def _stamp(time: datetime) -> tuple[str, bytes]:
+    """RFC 3339."""
+    return "ce_time", time.isoformat().replace("+00:00", "Z").encode()
 
 
 class _Part(NamedTuple):
@@ -263,7 +274,7 @@ class Publisher:
                 record.key,
                 partition,
                 record.timestamp_ms,
-                list(record.headers),
+                record.headers or [],
             )
             parts.append(_Part(sent, 1))
         if batch is not None and batch.record_count():
@@ -277,6 +288,6 @@ def _append(batch: BatchBuilder, record: Outgoing) -> bool:
         timestamp=record.timestamp_ms,
         key=record.key,
         value=record.value,
-        headers=list(record.headers),
+        headers=record.headers or _NO_HEADERS,
     )
     return appended is not None

@@ -27,7 +27,7 @@ from streams.topics import TopicNames
 SUITE_KEY = ""
 
 
-class Change(msgspec.Struct):
+class Change(msgspec.Struct, gc=False):
     """One record that differs from the newest published.
 
     Args:

@@ -85,7 +85,8 @@ class Sweeper:
                 self._committer.remove(run_id, removal(run_id, 0, None))
             return
         held = shard.runs.get(run_id)
-        if held is not None and not held.is_clean:
+        if held is not None and (held.unstored or not held.is_clean):
+            # What is stored of it is out of date.
             return
         if head.status is RowStatus.CLOSED:
             if self._is_due(head) and (self._is_first or not head.waits):

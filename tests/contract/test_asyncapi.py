@@ -218,7 +218,7 @@ def test_written_dead_letter_is_as_documented(value: bytes | None) -> None:
         app_id="pathgate",
         body=DeadLetterBody.NONE,
     )
-    headers = {key: text.decode() for key, text in letter.headers}
+    headers = {key: text.decode() for key, text in letter.headers or ()}
     validator(messages()["deadLetter"]["headers"]).validate(headers)
     read = msgspec.convert(headers, DeadLetterHeaders)
     assert (read.topic, read.partition, read.offset) == ("agent.tool-called", "3", "12")

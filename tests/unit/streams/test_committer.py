@@ -1,8 +1,10 @@
 """What is written when: records, then state, then offsets; flush by flush."""
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +15,7 @@ from streams.agents.committer import Committer
 from streams.agents.records import Recorder
 from streams.agents.services import Services
 from streams.agents.shard import Options, Shard
+from streams.agents.sweep import Sweeper
 from streams.clock import SystemClock
 from streams.core.context import Context
 from streams.ingest import Record
@@ -60,6 +63,10 @@ class Rows:
 
     def get(self, key: bytes) -> bytes | None:
         return self.held.get(key)
+
+    def scan(self, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        rows = ((k, v) for k, v in sorted(self.held.items()) if v and k >= start)
+        return list(islice(rows, limit))
 
     def put(self, rows: Mapping[bytes, bytes | None]) -> None:
         self.held.update(rows)
@@ -146,6 +153,7 @@ class Bench:
                 rebuild=no_rebuild,
             ),
         )
+        self.sweeper = Sweeper(self.shard, self.committer, settings, SystemClock())
         self.tasks: list[asyncio.Task[None]] = []
 
     def read(self, run: list[bytes]) -> list[Event]:
@@ -285,6 +293,33 @@ def test_a_run_that_comes_back_to_life_is_not_removed(
         written = [row for batch in bench.changelog.batches for row in batch]
         assert [row.key for row in written].count(key) == 2
         assert all(row.value is not None for row in written)
+
+    asyncio.run(scenario())
+
+
+def test_a_run_is_not_swept_by_a_row_that_is_out_of_date(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir)
+        bench.outputs.may_acknowledge.set()
+        bench.changelog.may_acknowledge.set()
+        async with bench.running():
+            # Score and verdict are still to come.
+            bench.read(runs[0][:3])
+            await bench.committer.drained()
+            bench.outputs.may_acknowledge.clear()
+            bench.read(runs[0][3:4])
+            await _until(lambda: bench.outputs.batches)
+            (entry,) = bench.shard.runs.values()
+            # By its row the run is silent for days; its score came just now.
+            bench.shard.read_up_to_s = time.time() + 7 * 86_400
+            bench.sweeper.sweep()
+            assert not entry.state.idle
+            bench.outputs.may_acknowledge.set()
+            await bench.committer.drained()
+            bench.sweeper.sweep()
+            assert entry.state.idle
 
     asyncio.run(scenario())
 
