@@ -90,4 +90,4 @@ def _due_tasks(state: RunState, suite: CompiledSuite) -> tuple[str, ...]:
 
 def _task_is_whole(state: RunState, suite: CompiledSuite, task_id: str) -> bool:
     scores = state.scores_of(task_id)
-    return len(scores) >= suite.count and not any(s in state.unsealed for s in scores)
+    return len(scores) >= suite.count and state.unsealed.isdisjoint(scores)

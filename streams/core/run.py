@@ -291,13 +291,22 @@ class RunState:
         Returns:
             How many scores and endings were sealed.
         """
-        sealed = [s for s in self.unsealed if self._is_gapless(s, attribution)]
+        started, order = self.started, self.order
+        if started is None:
+            return 0
+        if order[-1] - order[0] < len(order):
+            sealed = [s for s in self.unsealed if s > started.sequence]
+        else:
+            sealed = [
+                s for s in self.unsealed if self._is_gapless(s, started, attribution)
+            ]
         self.unsealed.difference_update(sealed)
         return len(sealed)
 
-    def _is_gapless(self, sequence: int, attribution: Attribution) -> bool:
-        started = self.started
-        if started is None or started.sequence > sequence:
+    def _is_gapless(
+        self, sequence: int, started: Started, attribution: Attribution
+    ) -> bool:
+        if started.sequence > sequence:
             return False
         low = started.sequence
         if attribution is Attribution.SEQUENCE and isinstance(
