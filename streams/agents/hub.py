@@ -113,6 +113,8 @@ class Hub:
         self._assigned: dict[int, Assigned] = {}
         self._changed = asyncio.Condition()
         self._taken: dict[TP, Taken] = {}
+        # Outlives an assignment, else nothing would be known to be read again.
+        self._furthest: dict[TP, int] = {}
         self._held: dict[str, int] = {}
         self._stepped = asyncio.Event()
         self._cut_wanted = asyncio.Event()
@@ -228,6 +230,7 @@ class Hub:
             counts = one.shard.read(tp.topic, chunk.records)
             waits = counts.unknown > 0
             self._count(tp.topic, counts)
+            self._count_reread(chunk)
             self._taken[tp] = Taken(chunk.next_offset, chunk.records[-1].timestamp)
             self.processed_count += len(chunk)
         # The chunk waits to be acknowledged; its records need not.
@@ -364,6 +367,12 @@ class Hub:
             metrics.too_late(TooLate.FORBIDDEN_CALL, forbidden)
         if counts.too_late > forbidden:
             metrics.too_late(TooLate.OTHER, counts.too_late - forbidden)
+
+    def _count_reread(self, chunk: Chunk) -> None:
+        furthest = self._furthest.get(chunk.tp, 0)
+        if chunk.first_offset < furthest:
+            self._metrics.redelivered(chunk.count_below(furthest))
+        self._furthest[chunk.tp] = max(furthest, chunk.next_offset)
 
     # -- the barrier
 

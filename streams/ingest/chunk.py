@@ -1,6 +1,8 @@
 """What an agent of a source topic is handed: a run of records of one partition."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from faust.types import TP
@@ -64,6 +66,10 @@ class Chunk:
     def __len__(self) -> int:
         """How many records there are."""
         return len(self.records)
+
+    def count_below(self, offset: int) -> int:
+        """How many of the records lie below this offset."""
+        return bisect_left(self.records, offset, key=attrgetter("offset"))
 
     def __repr__(self) -> str:
         """Place and size, nothing of the content."""

@@ -141,8 +141,8 @@ CATALOGUE: tuple[Metric, ...] = (
         name="pathgate_events_redelivered_total",
         kind=Kind.COUNTER,
         unit="events",
-        meaning="Records read again after a restart or a rebalance.",
-        action="None; large after every restart: commit more often.",
+        meaning="Records read again by a worker that had read them before a rebalance.",
+        action="None; they change nothing. Steady: see pathgate_rebalances_total.",
     ),
     Metric(
         name="pathgate_events_late_total",

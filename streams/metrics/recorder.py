@@ -269,7 +269,7 @@ class Metrics:
         self._count("pathgate_events_duplicate_total", n=n)
 
     def redelivered(self, n: int = 1) -> None:
-        """Count records read again after a restart or a rebalance."""
+        """Count records that this worker had read before a rebalance."""
         self._count("pathgate_events_redelivered_total", n=n)
 
     def late(self, n: int = 1) -> None:
