@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from msgspec import UnsetType
 
 from schemas.codec import decode_summary
 from schemas.errors import SummaryError
@@ -18,7 +19,7 @@ from streams.core.audit import compare_summaries
 from streams.errors import InputError
 from streams.render import RunView, view_of
 from streams.render.figures import count_of, visible
-from streams.render.words import explain_disagreement
+from streams.render.words import explain_disagreements
 from streams.settings import Settings
 
 
@@ -71,9 +72,13 @@ def audit(
         facts = {"runId": view.suite.run_id, **found}
         terminal.write(json.dumps(msgspec.to_builtins(facts), indent=2) + "\n")
     else:
-        for place, disagreements in found.items():
-            for one in disagreements:
-                terminal.write(f"{place}: {one.kind}: {explain_disagreement(one)}\n")
+        for place, side in (("summary", host), ("events", view.suite.host)):
+            if isinstance(side, UnsetType):
+                continue
+            for kind, words in explain_disagreements(
+                found[place], side, view.suite.summary
+            ):
+                terminal.write(f"{place}: {kind}: {words}\n")
         verdict = count_of(count, "disagreement") if count else "agrees"
         terminal.write(f"{visible(view.suite.run_id)}: {verdict}\n")
     rejections.tell(terminal)

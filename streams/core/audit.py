@@ -184,6 +184,7 @@ def _verdict(
 def _figures(
     host: tuple[float, int, int], ours: tuple[float, int, int]
 ) -> list[Disagreement]:
+    """Holds the aggregate, the tasks and the tasks passed, in this order."""
     found = []
     if abs(host[0] - ours[0]) > TOLERANCE:
         found.append(

@@ -13,7 +13,7 @@ from streams.render.view import (
     gated_of,
     verdict_word,
 )
-from streams.render.words import explain_disagreement
+from streams.render.words import explain_disagreements
 
 # What Markdown takes for more than a character inside a line or a table.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
@@ -49,8 +49,10 @@ class MarkdownRenderer:
         notes = [f"- {plain(line)}" for line in run_story(record)]
         if isinstance(record.host, HostAudit):
             notes += [
-                f"- host {found.kind}: {plain(explain_disagreement(found))}"
-                for found in record.host.disagreements
+                f"- host {kind}: {plain(words)}"
+                for kind, words in explain_disagreements(
+                    record.host.disagreements, record.host, summary
+                )
             ]
         if notes:
             lines += ["", *notes]

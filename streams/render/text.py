@@ -14,7 +14,7 @@ from streams.render.view import (
     gated_of,
     verdict_word,
 )
-from streams.render.words import explain_disagreement, explain_rule
+from streams.render.words import explain_disagreements, explain_rule
 
 _WIDTH = 100
 _RED, _GREEN, _YELLOW = "31", "32", "33"
@@ -92,8 +92,10 @@ class TextRenderer:
         if not isinstance(host, HostAudit):
             return []
         return [
-            _wrap(f"host {found.kind}: {explain_disagreement(found)}", 2)
-            for found in host.disagreements
+            _wrap(f"host {kind}: {words}", 2)
+            for kind, words in explain_disagreements(
+                host.disagreements, host, view.suite.summary
+            )
         ]
 
     def _verdict(self, *, passed: bool) -> str:

@@ -1,11 +1,12 @@
 """Each reason and disagreement in words: expected against observed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import UNSET
 
 from schemas.reasons import Reason, RunReason, TaskReason, TrialReason
-from schemas.records import Disagreement, SuiteRecord
+from schemas.records import Disagreement, DisagreementKind, HostAudit, SuiteRecord
+from schemas.summary import EvalSummary
 from streams.render.figures import count_of, show_number, show_scores, visible
 
 _Words = Callable[[Reason], str]
@@ -202,9 +203,40 @@ def explain_rule(record: SuiteRecord) -> str:
     return f"RFC 0244 would have {verdict} this run"
 
 
-def explain_disagreement(found: Disagreement) -> str:
-    """Where the host and pathgate differ, in one sentence without its kind."""
-    about = ""
+def explain_disagreements(
+    found: Sequence[Disagreement], host: HostAudit | EvalSummary, ours: EvalSummary
+) -> Iterator[tuple[str, str]]:
+    """Where the host and pathgate differ, point for point.
+
+    Args:
+        found: What came of holding ``host`` against ``ours``.
+        host: The host's figures, which tell which of the counts differs.
+        ours: Our scorecard of the same run.
+
+    Yields:
+        Kind, and one sentence without it; in the order of ``found``.
+    """
+    sides = (
+        ("taskCount", host.task_count, ours.task_count),
+        ("passedCount", host.passed_count, ours.passed_count),
+    )
+    # In the order in which the audit finds them.
+    differing = iter([name for name, theirs, our in sides if theirs != our])
+    for one in found:
+        figure = ""
+        if one.kind == DisagreementKind.COUNTS_DIFFER and one.task_id is UNSET:
+            figure = next(differing, "")
+        yield one.kind, explain_disagreement(one, figure)
+
+
+def explain_disagreement(found: Disagreement, figure: str = "") -> str:
+    """Where the host and pathgate differ, in one sentence without its kind.
+
+    Args:
+        found: One point.
+        figure: Which figure it is about, where its kind leaves that open.
+    """
+    about = f"{figure}: " if figure else ""
     if isinstance(found.task_id, str):
         about = f"task {visible(found.task_id)}: "
     if isinstance(found.trials, tuple):

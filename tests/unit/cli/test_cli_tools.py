@@ -8,6 +8,7 @@ import pytest
 
 from streams.settings import Settings
 from streams.topics import table_from
+from tests.factories import Log
 from tests.unit.cli.command import bad_log, call, good_log, write_log, write_suites
 
 
@@ -76,6 +77,22 @@ def test_audit_of_a_host_without_the_gate_is_1(
     told = json.loads(call(capfd, "audit", file, *flags, "--format", "json").out)
     assert told["runId"] == "acme/run-000000000002"
     assert len(told["summary"]) + len(told["events"]) == len(lines) - 1
+
+
+def test_audit_names_the_counts_that_differ(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """Of tasks and tasks passed, in the scorecard and in the events alike."""
+    log = Log(run="acme/run-1").start().calls("lookup", "refund").score("refund", 0.9)
+    file = write_log(tmp_path / "a.ndjson", log.completed(0.9, tasks=2).end())
+    summary = host_summary(tmp_path / "host.json", taskCount=3, passedCount=0)
+    ended = call(capfd, "audit", file, "--suites", suites, "--summary", summary)
+    assert ended.out.splitlines() == [
+        "summary: counts-differ: taskCount: the host says 3, the events say 1",
+        "summary: counts-differ: passedCount: the host says 0, the events say 1",
+        "events: counts-differ: taskCount: the host says 2, the events say 1",
+        "acme/run-1: 3 disagreements",
+    ]
 
 
 def test_audit_over_rejected_events_is_undecided(

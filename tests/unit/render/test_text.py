@@ -37,7 +37,7 @@ NOT PASSED  acme/run-000000000001  acme.evals.refunds@1.0.0  score 0.9, in the g
       observed lookup -> [wire_money]
   host trial-passed-off-path: task second: the host passed trial 1 off the expected path
   host suite-passed-ungated: the host says passed, the events say not passed
-  host counts-differ: the host says 2, the events say 1
+  host counts-differ: passedCount: the host says 2, the events say 1
 
 """
     )
