@@ -4,16 +4,18 @@ import asyncio
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
-import click
 import msgspec
 
 from streams.cli.exit_codes import ExitCode, exit_code_of
-from streams.cli.group import ExampleCommand
-from streams.cli.options import CONFIG_VARIABLE, text_or_json
+from streams.cli.options import (
+    LateSettingsCommand,
+    settings_command,
+    text_or_json,
+)
 from streams.cli.table import columns
 from streams.cli.terminal import Terminal
 from streams.cli.topics import find_problems
@@ -60,41 +62,35 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     code: ExitCode = ExitCode.OK
 
 
-@click.command(
+@settings_command(
     "doctor",
-    cls=ExampleCommand,
+    cls=LateSettingsCommand,
+    shown=(
+        "bootstrap_servers",
+        "app_id",
+        "topic_prefix",
+        "partitions",
+        "replication_factor",
+        "min_insync_replicas",
+        "suites_dir",
+        "data_dir",
+    ),
     codes=(ExitCode.OK, ExitCode.USAGE, ExitCode.BROKER, ExitCode.CONFIGURATION),
     examples=(
         "pathgate doctor",
         "pathgate doctor --config pathgate.toml --format json",
+        "pathgate doctor --bootstrap-servers kafka:9092 --suites suites/",
     ),
     help="Look at versions, settings, suites, state directory, brokers, topics and"
-    " rights. Writes nothing to the brokers; the output holds no secret.",
+    " rights. Writes nothing to the brokers; the output holds no secret."
+    " Takes every flag that a worker takes.",
 )
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help=f"TOML file of settings; also {CONFIG_VARIABLE}.",
-)
-@click.option("--bootstrap-servers", metavar="VALUE", help="Brokers to start from.")
 @text_or_json
-@click.pass_obj
-def doctor(
-    terminal: Terminal,
-    *,
-    config: Path | None,
-    bootstrap_servers: str | None,
-    style: str,
-) -> ExitCode:
+def doctor(terminal: Terminal, *, load: Callable[[], Settings], style: str) -> ExitCode:
     """Looks at everything, even where something is wrong."""
     findings = _versions()
-    named = terminal.env.get(CONFIG_VARIABLE)
-    path = config or (Path(named) if named else None)
     try:
-        settings = Settings.load(
-            {"bootstrap_servers": bootstrap_servers}, terminal.env, path
-        )
+        settings = load()
     except SettingsError as error:
         findings += [_failed("settings", problem, error) for problem in error.problems]
     else:

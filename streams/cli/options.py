@@ -1,6 +1,7 @@
 """Settings on the command line: ``--config``, and a flag for each setting."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class SettingsCommand(ExampleCommand):
         self._names = names
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Loads the settings, then runs the command.
+        """Gives the command its settings, then runs it.
 
         Raises:
             SettingsError: Settings that cannot be used.
@@ -70,11 +71,24 @@ class SettingsCommand(ExampleCommand):
         if path is None and terminal.env.get(CONFIG_VARIABLE):
             path = Path(terminal.env[CONFIG_VARIABLE])
         flags = {name: ctx.params.pop(f"setting_{name}") for name in self._names}
-        settings = Settings.load(flags, terminal.env, path)
+        self.give(ctx, partial(Settings.load, flags, terminal.env, path))
+        return super().invoke(ctx)
+
+    def give(self, ctx: click.Context, load: Callable[[], Settings]) -> None:
+        """Sets ``settings``, and tells what is doubtful about them."""
+        settings = load()
+        terminal: Terminal = ctx.obj
         for warning in settings.find_warnings():
             terminal.note(f"pathgate: warning: {warning}")
         ctx.params["settings"] = settings
-        return super().invoke(ctx)
+
+
+class LateSettingsCommand(SettingsCommand):
+    """A command whose callback is given ``load``, and tells itself what is wrong."""
+
+    def give(self, ctx: click.Context, load: Callable[[], Settings]) -> None:
+        """Sets ``load``, which gives the settings or raises ``SettingsError``."""
+        ctx.params["load"] = load
 
 
 def help_of(name: str) -> str:
@@ -85,12 +99,14 @@ def help_of(name: str) -> str:
 
 
 def settings_command(
-    name: str | None = None, **attributes: Any
+    name: str | None = None,
+    cls: type[SettingsCommand] = SettingsCommand,
+    **attributes: Any,
 ) -> Callable[[Callable[..., ExitCode]], click.Command]:
-    """Makes a command of a function that takes ``terminal`` and ``settings``."""
+    """Makes a command of a function that takes ``terminal`` and what ``cls`` gives."""
 
     def decorate(function: Callable[..., ExitCode]) -> click.Command:
         passed = click.pass_obj(function)
-        return click.command(name, cls=SettingsCommand, **attributes)(passed)
+        return click.command(name, cls=cls, **attributes)(passed)
 
     return decorate

@@ -137,6 +137,38 @@ def test_doctor_looks_on_where_something_is_wrong(
     assert found["brokers"][1].startswith("127.0.0.1:1: ")
 
 
+def test_doctor_takes_the_flags_of_a_worker(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What a worker was started with can be looked at as it was typed."""
+    flags = (
+        *(
+            "--bootstrap-servers",
+            "127.0.0.1:1",
+            "--suites",
+            str(write_suites(tmp_path)),
+        ),
+        *("--replication-factor", "1", "--min-insync-replicas", "1"),
+        *("--late-window-s", "7200"),
+    )
+    ended = call(capfd, "doctor", *flags, "--format", "json")
+    found = findings_of(ended.out)
+    assert ended.code == 69
+    assert found["settings"] == ("ok", "5 given, the others by default")
+    assert found["suites"][0] == "ok"
+    assert found["brokers"][1].startswith("127.0.0.1:1: ")
+
+
+def test_doctor_tells_a_flag_that_cannot_be_used(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A finding as any other: the rest is told all the same."""
+    ended = call(capfd, "doctor", "--replication-factor", "none")
+    assert ended.code == 78
+    assert "--replication-factor" in ended.out
+    assert "aiokafka" in ended.out
+
+
 def test_doctor_tells_every_problem_of_the_settings(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
