@@ -23,29 +23,28 @@ def check(
         The problems in the order of the table; empty if there is none.
     """
     found: list[Problem] = []
-    shared = _shared_count(described, table)
+    counts = _keyed_counts(described, table)
     for spec in table:
         topic = described.get(spec.name)
         if topic is None:
             found.append(_missing(spec))
             continue
-        found += _check_partitions(spec, topic, shared)
+        found += _check_partitions(spec, topic, counts)
         found += _check_replication(spec, topic)
         if topic.configs is not None:
             found += _check_configs(spec, topic.configs, settings)
     return found
 
 
-def _shared_count(
+def _keyed_counts(
     described: Mapping[str, Described], table: Sequence[TopicSpec]
-) -> int:
-    """The count that most topics keyed by run have; the configured one on a tie."""
-    keyed = [spec for spec in table if spec.is_keyed_by_run]
-    wanted = max((spec.partitions for spec in keyed), default=0)
-    counts = Counter(
-        described[spec.name].partitions for spec in keyed if spec.name in described
+) -> Counter[int]:
+    """Count of partitions -> how many of the topics keyed by run have it."""
+    return Counter(
+        described[spec.name].partitions
+        for spec in table
+        if spec.is_keyed_by_run and spec.name in described
     )
-    return max(counts, key=lambda n: (counts[n], n == wanted, -n), default=wanted)
 
 
 def _missing(spec: TopicSpec) -> Problem:
@@ -58,25 +57,29 @@ def _missing(spec: TopicSpec) -> Problem:
 
 
 def _check_partitions(
-    spec: TopicSpec, topic: Described, shared: int
+    spec: TopicSpec, topic: Described, counts: Counter[int]
 ) -> Iterator[Problem]:
-    if topic.partitions == spec.partitions or not spec.is_keyed_by_run:
+    has, wanted = topic.partitions, spec.partitions
+    if has == wanted or not spec.is_keyed_by_run:
         return
-    count = f"has {topic.partitions} partitions"
-    if topic.partitions == shared:
-        remedy = f"set partitions={shared}, as this and most topics have"
+    # On a tie the configured count is the one to keep.
+    most = max(counts, key=lambda count: (counts[count], count == wanted, -count))
+    if len(counts) == 1:
+        advice = f"set partitions={has} if all were created so"
+    elif has == most:
+        advice = f"not all topics have {has} as this one has"
     else:
-        # Kafka moves no old record when partitions are added, so a run would
-        # lie on two of them.
-        remedy = (
-            f"create it anew with {spec.partitions} (adding partitions to a topic in"
-            " use puts one run on two of them)"
-        )
+        advice = f"create it anew with {wanted} if it is not in use"
+    # No broker tells whether they were: Kafka moves no old record, so a run
+    # would lie on two partitions.
     yield Problem(
         topic=spec.name,
         code="partition-count",
-        found=f"{count}, {spec.partitions} are needed",
-        remedy=remedy,
+        found=f"has {has} partitions, {wanted} are needed",
+        remedy=(
+            f"{advice}; if partitions were added, runs have moved and state must be"
+            ' rebuilt: see "Another number of partitions" in deploy/README.md'
+        ),
     )
 
 

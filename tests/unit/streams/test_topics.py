@@ -214,11 +214,15 @@ def test_the_odd_one_out_is_to_be_made_anew() -> None:
         "partition-count",
         "has 3 partitions, 6 are needed",
     )
-    assert problem[3].startswith("create it anew with 6 ")
+    assert problem[3] == (
+        "create it anew with 6 if it is not in use; if partitions were added, runs"
+        ' have moved and state must be rebuilt: see "Another number of partitions"'
+        " in deploy/README.md"
+    )
 
 
 def test_setting_is_to_be_changed_where_all_topics_agree() -> None:
-    """Topics in use keep their count; the setting follows them."""
+    """The setting follows topics that were created so, and only those."""
     table = table_of(partitions=12)
     settings = load()
     wanted = list(table_from(settings))
@@ -226,8 +230,35 @@ def test_setting_is_to_be_changed_where_all_topics_agree() -> None:
     keyed = [spec.name for spec in wanted if spec.key != "suiteId@version"]
     assert [problem.topic for problem in problems] == keyed
     assert {problem.remedy for problem in problems} == {
-        "set partitions=12, as this and most topics have"
+        (
+            "set partitions=12 if all were created so; if partitions were added, runs"
+            ' have moved and state must be rebuilt: see "Another number of partitions"'
+            " in deploy/README.md"
+        )
     }
+
+
+def test_partitions_added_to_topics_in_use_are_no_setting() -> None:
+    """Where others still have the old count, no setting makes it good."""
+    table = table_of()
+    described = as_it_should_be(table)
+    # All but the internal ones: so many that most topics have the new count.
+    grown = {
+        spec.name
+        for spec in table.values()
+        if spec.is_keyed_by_run and spec.role is not Role.INTERNAL
+    }
+    wide = as_it_should_be(table_of(partitions=8))
+    described |= {name: wide[name] for name in grown}
+    problems = check(described, list(table.values()), load())
+    assert {problem.topic for problem in problems} == grown
+    for problem in problems:
+        assert problem.found == "has 8 partitions, 6 are needed"
+        assert problem.remedy == (
+            "not all topics have 8 as this one has; if partitions were added, runs have moved and"
+            ' state must be rebuilt: see "Another number of partitions" in'
+            " deploy/README.md"
+        )
 
 
 def test_suite_topic_may_have_any_count() -> None:
