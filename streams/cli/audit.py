@@ -16,6 +16,7 @@ from streams.cli.grading import CODES, GRADING, Rejections, context_of, grade_fi
 from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
 from streams.core.audit import compare_summaries
+from streams.core.summarize import UNKNOWN_SUITE_ID
 from streams.errors import InputError
 from streams.render import RunView, view_of
 from streams.render.figures import count_of, visible
@@ -65,7 +66,12 @@ def audit(
         view_of(run.record, run.tasks)
         for run in grade_files(context, [file], terminal, rejections)
     ]
-    view = choose_run(views, host, run_id)
+    # First: what was left out may be why there is nothing to audit.
+    rejections.tell(terminal)
+    try:
+        view = choose_run(views, host, run_id)
+    except InputError as error:
+        raise InputError(f"{visible(file)}: {error}") from error
     found = {"summary": in_summary(view, host), "events": in_events(view)}
     count = sum(len(each) for each in found.values())
     if style == "json":
@@ -81,7 +87,6 @@ def audit(
                 terminal.write(f"{place}: {kind}: {words}\n")
         verdict = count_of(count, "disagreement") if count else "agrees"
         terminal.write(f"{visible(view.suite.run_id)}: {verdict}\n")
-    rejections.tell(terminal)
     undecided = "events were rejected" if rejections.count else ""
     return exit_code_for(not_passed=count, undecided=undecided)
 
@@ -114,17 +119,45 @@ def choose_run(views: list[RunView], host: EvalSummary, run_id: str | None) -> R
     if run_id is not None:
         chosen = [view for view in views if view.suite.run_id == run_id]
         if not chosen:
-            raise InputError(f"--run: the log holds no eval run {visible(run_id)!r}")
+            raise InputError(
+                f"--run: expected eval.started or eval.scored of {visible(run_id)!r}:"
+                " the log holds neither"
+            )
         return chosen[0]
     key = f"{host.suite_id}@{host.suite_version}"
     chosen = [view for view in views if view.suite_key == key]
     if len(chosen) == 1:
         return chosen[0]
     if not chosen:
-        raise InputError(f"the log holds no run of {visible(key)}")
+        raise InputError(_without_run_of(key, views))
     ids = ", ".join(visible(view.suite.run_id) for view in chosen[:5])
     raise InputError(
         f"the log holds {len(chosen)} runs of {visible(key)}: give --run, such as {ids}"
+    )
+
+
+def _without_run_of(key: str, views: list[RunView]) -> str:
+    """What a log lacks that holds no run of a suite."""
+    if not views:
+        return (
+            f"expected eval.started of {visible(key)}, which the summary names; no run"
+            " of the log has eval.started or eval.scored, and nothing else can be"
+            " graded"
+        )
+    suites = sorted(
+        {
+            visible(view.suite_key)
+            for view in views
+            if view.suite.summary.suite_id != UNKNOWN_SUITE_ID
+        }
+    )
+    its_runs = (
+        f"its runs are of {', '.join(suites[:5])}"
+        if suites
+        else "none of its runs has eval.started"
+    )
+    return (
+        f"the log holds no run of {visible(key)}, which the summary names; {its_runs}"
     )
 
 

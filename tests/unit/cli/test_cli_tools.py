@@ -159,7 +159,67 @@ def test_audit_of_another_suite_is_2(
     summary = host_summary(tmp_path / "host.json", suiteVersion="2.0.0")
     ended = call(capfd, "audit", file, "--suites", suites, "--summary", summary)
     assert ended.code == 2
-    assert "no run of acme.evals.refunds@2.0.0" in ended.err
+    assert ended.err == (
+        f"pathgate: {file}: the log holds no run of acme.evals.refunds@2.0.0, which"
+        " the summary names; its runs are of acme.evals.refunds@1.0.0\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (
+            (),
+            (
+                "expected eval.started of acme.evals.refunds@1.0.0, which the summary"
+                " names; no run of the log has eval.started or eval.scored, and nothing"
+                " else can be graded"
+            ),
+        ),
+        (
+            ("--run", "acme/run-1"),
+            (
+                "--run: expected eval.started or eval.scored of 'acme/run-1': the log"
+                " holds neither"
+            ),
+        ),
+    ],
+)
+def test_audit_of_a_bare_verdict_says_what_was_expected(
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    suites: str,
+    flags: tuple[str, ...],
+    expected: str,
+) -> None:
+    """``eval.completed`` alone is the host's word, with no event to hold it against."""
+    file = write_log(tmp_path / "a.ndjson", Log(run="acme/run-1").completed(0.9))
+    summary = host_summary(tmp_path / "host.json")
+    ended = call(capfd, "audit", file, "--suites", suites, "--summary", summary, *flags)
+    assert ended == (2, "", f"pathgate: {file}: {expected}\n")
+
+
+def test_audit_of_a_run_without_its_start_says_so(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """Which suite a run is of stands in ``eval.started`` alone."""
+    log = Log(run="acme/run-1").score("refund", 0.9).completed(0.9)
+    file = write_log(tmp_path / "a.ndjson", log)
+    summary = host_summary(tmp_path / "host.json")
+    ended = call(capfd, "audit", file, "--suites", suites, "--summary", summary)
+    assert ended.code == 2
+    assert ended.err.endswith("names; none of its runs has eval.started\n")
+
+
+def test_audit_of_a_rejected_start_tells_the_line(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """Why a log has nothing to audit may lie in the lines that were left out."""
+    file = write_log(tmp_path / "a.ndjson", extra=[b"{"])
+    summary = host_summary(tmp_path / "host.json")
+    ended = call(capfd, "audit", file, "--suites", suites, "--summary", summary)
+    assert ended.code == 2
+    assert f"  {file}:1: $: " in ended.err
 
 
 # ---------------------------------------------------------------------- impact
