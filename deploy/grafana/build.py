@@ -325,6 +325,14 @@ OPERATIONS = (
         },
     ),
     Panel(
+        title="Changelogs written by two workers",
+        description="Writes in 15-minute windows, by what became of their runs.",
+        unit="short",
+        targets={
+            "{{repair}}": f"job_repair:pathgate_changelog_conflicts:increase15m{{{TOTAL}}}"
+        },
+    ),
+    Panel(
         title="Memory",
         description="Resident; the state store's caches are part of it.",
         unit="bytes",

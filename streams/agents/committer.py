@@ -31,7 +31,7 @@ from streams.agents.shard import Acknowledgeable, Shard, TooLate, Unknown, Unsea
 from streams.core.rows import Published
 from streams.deadletter import dead_letter
 from streams.errors import PathgateError
-from streams.metrics import RunFigures, Target
+from streams.metrics import Repair, RunFigures, Target
 from streams.publish import Outgoing, PublishError, UnderWay
 from streams.tables import Span, run_of_key
 from streams.topics import partition_for
@@ -263,7 +263,10 @@ class Committer:
                 for run_id in sorted(run_ids)
             )
         except PathgateError:
+            self._metrics.changelog_conflict(Repair.FAILED)
             logger.exception("changelog_not_repaired", partition=span.partition)
+        else:
+            self._metrics.changelog_conflict(Repair.ASKED)
 
     async def _send(self, target: Target, work: Awaitable[_T]) -> _T:
         try:

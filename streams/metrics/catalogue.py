@@ -57,6 +57,13 @@ class Target(StrEnum):
     CONTROL = "control"
 
 
+class Repair(StrEnum):
+    """What became of the runs of a changelog that two workers wrote to."""
+
+    ASKED = "asked"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Label:
     """One label and its closed set of values.
@@ -402,6 +409,14 @@ CATALOGUE: tuple[Metric, ...] = (
         labels=(Label(name="target", values=tuple(Target)),),
         meaning="Records the broker did not acknowledge; their offsets stay uncommitted.",
         action="Check the broker, the ACLs and max.message.bytes of the topic.",
+    ),
+    Metric(
+        name="pathgate_changelog_conflicts_total",
+        kind=Kind.COUNTER,
+        unit="writes",
+        labels=(Label(name="repair", values=tuple(Repair)),),
+        meaning="Writes of state among which another worker wrote to the changelog.",
+        action="asked: its runs are rebuilt. failed: run pathgate verify --repair.",
     ),
     Metric(
         name="pathgate_build_info",

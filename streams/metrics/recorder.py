@@ -33,6 +33,7 @@ from streams.metrics.catalogue import (
     Label,
     Level,
     Metric,
+    Repair,
     Target,
     TooLate,
     Verdict,
@@ -438,3 +439,7 @@ class Metrics:
     def produce_failed(self, target: Target, n: int = 1) -> None:
         """Count records the broker did not acknowledge."""
         self._count("pathgate_produce_failures_total", target, n=n)
+
+    def changelog_conflict(self, repair: Repair, n: int = 1) -> None:
+        """Count writes of state among which another worker wrote."""
+        self._count("pathgate_changelog_conflicts_total", repair, n=n)

@@ -27,8 +27,15 @@ SPAN = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*/?")
 
-# Not settings: headers of records, thresholds of rules, an event of the log.
-OTHER_NAMES = {"ce_id", "closed_ratio", "closed_runs", "event_dead_lettered"}
+# Not settings: headers of records, thresholds of rules, events of the log.
+OTHER_NAMES = {
+    "ce_id",
+    "changelog_not_repaired",
+    "changelog_written_by_another",
+    "closed_ratio",
+    "closed_runs",
+    "event_dead_lettered",
+}
 
 
 def fences(text: str, language: str) -> list[str]:

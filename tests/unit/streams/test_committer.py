@@ -50,6 +50,9 @@ class Broker:
                 raise PublishError("refused")
         return {}
 
+    async def send(self, records: Iterable[Outgoing]) -> dict[tuple[str, int], int]:
+        return await (await self.hand_over(records)).acknowledged()
+
     @property
     def batches(self) -> list[list[Outgoing]]:
         return [batch for batch in self.sent if batch]
@@ -60,6 +63,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.held: dict[bytes, bytes | None] = {}
+        self.foreign: Span | None = None
 
     def get(self, key: bytes) -> bytes | None:
         return self.held.get(key)
@@ -76,7 +80,7 @@ class Rows:
     ) -> Span | None:
         rows_of = (Outgoing("log", 0, key, value) for key, value in rows.items())
         await (await publisher.hand_over(rows_of)).acknowledged()
-        return None
+        return self.foreign
 
 
 class Event:
@@ -137,13 +141,14 @@ class Bench:
             return None
 
         labels = KnownLabels(topics=names.sources, tables=("runs",), suites={})
+        self.registry = CollectorRegistry()
         self.committer = Committer(
             self.shard,
             Services(
                 settings=settings,
                 names=names,
                 metrics=Metrics(
-                    CollectorRegistry(), labels, Build(version="0", revision="0")
+                    self.registry, labels, Build(version="0", revision="0")
                 ),
                 clock=SystemClock(),
                 recorder=Recorder(names, policy, settings.severity_of, "/unit"),
@@ -361,3 +366,40 @@ def test_in_a_backlog_chunks_are_gathered_and_a_run_is_stored_once(
 
     assert asyncio.run(scenario(is_far_behind=True)) == 1
     assert asyncio.run(scenario(is_far_behind=False)) > 1
+
+
+@pytest.mark.parametrize(
+    ("refuses", "counted"),
+    [(False, {"asked": 1, "failed": 0}), (True, {"asked": 0, "failed": 1})],
+    ids=["taken", "refused"],
+)
+def test_a_changelog_written_by_another_is_counted(
+    suites_dir: Path,
+    runs: list[list[bytes]],
+    refuses: bool,  # noqa: FBT001  # a parameter of the test
+    counted: dict[str, int],
+) -> None:
+    """By whether its runs are to be rebuilt; what was read is committed anyway."""
+
+    async def scenario() -> dict[str, float | None]:
+        bench = Bench(suites_dir)
+        bench.outputs.may_acknowledge.set()
+        # Longer than what is read back: the rows of the flush alone are rebuilt.
+        bench.rows.foreign = Span("log", 0, 0, 1_000_000)
+        async with bench.running():
+            chunks = bench.read(runs[0])
+            await _until(lambda: bench.changelog.batches)
+            bench.outputs.refuses = refuses
+            bench.changelog.may_acknowledge.set()
+            await bench.committer.drained()
+            # The records of the run, then the control note that has it rebuilt.
+            await _until(lambda: len(bench.outputs.batches) == 2)
+            await asyncio.sleep(0)
+        assert all(chunk.acknowledged for chunk in chunks)
+        name = "pathgate_changelog_conflicts_total"
+        return {
+            repair: bench.registry.get_sample_value(name, {"repair": repair})
+            for repair in counted
+        }
+
+    assert asyncio.run(scenario()) == counted

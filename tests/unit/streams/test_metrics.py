@@ -28,6 +28,7 @@ from streams.metrics import (
     KnownLabels,
     Metric,
     Metrics,
+    Repair,
     RunFigures,
     Target,
     TooLate,
@@ -125,6 +126,7 @@ def test_scrape_before_the_first_event_has_every_closed_series_at_zero(
         *(("pathgate_host_disagreements_total", kind) for kind in DisagreementKind),
         *(("pathgate_events_too_late_total", kind) for kind in TooLate),
         *(("pathgate_produce_failures_total", target) for target in Target),
+        *(("pathgate_changelog_conflicts_total", repair) for repair in Repair),
         ("pathgate_gate_changed_verdicts_total", "suite", "acme.evals.refunds"),
         ("pathgate_gate_changed_verdicts_total", "task", "other"),
         ("pathgate_gate_decisions_total", "acme.evals.search", "closed"),
@@ -365,6 +367,7 @@ def test_each_method_moves_its_own_metric(
     metrics.set_table_rows("runs", 16)
     metrics.rebalanced()
     metrics.produce_failed(Target.CHANGELOG)
+    metrics.changelog_conflict(Repair.FAILED)
     expected = {
         ("pathgate_events_received_total", "eval.scored"): 502,
         ("pathgate_events_duplicate_total",): 3,
@@ -393,6 +396,7 @@ def test_each_method_moves_its_own_metric(
         ("pathgate_state_rows", "runs"): 16,
         ("pathgate_rebalances_total",): 1,
         ("pathgate_produce_failures_total", "changelog"): 1,
+        ("pathgate_changelog_conflicts_total", "failed"): 1,
     }
     found = {(s.name, *s.labels.values()): s.value for s in samples(registry)}
     assert expected == {key: found.get(key) for key in expected}
