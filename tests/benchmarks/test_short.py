@@ -24,6 +24,7 @@ from tests.benchmarks.__main__ import MEASURES, SHORT_EVENTS, measure_all
 from tests.benchmarks.bench import Bench, Contestant
 from tests.benchmarks.report import Report, Table, machine, own_versions, write
 from tests.benchmarks.throughput import CONTESTANTS
+from tests.tiers import skip_or_fail
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
@@ -35,9 +36,7 @@ def _broker_tier() -> None:
         find_java()
         jars()
     except (JavaMissing, JarsUnavailable) as missing:
-        if os.environ.get("CI", "") not in {"", "0", "false"}:
-            pytest.fail(f"CI runs the benchmark's short form: {missing}", pytrace=False)
-        pytest.skip(str(missing))
+        skip_or_fail(str(missing))
 
 
 @pytest.fixture(scope="module")

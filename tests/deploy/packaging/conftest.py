@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import skip_or_fail
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 
@@ -22,19 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.deploy)
-
-
-def skip_or_fail(reason: str) -> None:
-    """Skips the test; on CI, where nothing may be left out, fails it."""
-    if os.environ.get("CI", "") not in {"", "0", "false"}:
-        pytest.fail(f"CI runs every check: {reason}", pytrace=False)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def missing() -> Callable[[str], None]:
-    """What a test calls with the reason when a tool that it needs is not there."""
-    return skip_or_fail
 
 
 @pytest.fixture(scope="session")

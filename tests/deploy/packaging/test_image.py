@@ -15,11 +15,13 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tiers import skip_or_fail
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -74,17 +76,15 @@ class Buildah:
 
 
 @pytest.fixture(scope="module")
-def buildah(
-    missing: Callable[[str], None], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Buildah]:
+def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     """Buildah, or the reason why the image is not built here."""
     if os.environ.get("PATHGATE_TEST_IMAGE") != "1":
         pytest.skip("the image is built only with PATHGATE_TEST_IMAGE=1")
     for tool in ("buildah", "debootstrap"):
         if shutil.which(tool) is None:
-            missing(f"no {tool}; apt-get install {tool}")
+            skip_or_fail(f"no {tool}; apt-get install {tool}")
     if os.geteuid() != 0:
-        missing("building without a user namespace needs root")
+        skip_or_fail("building without a user namespace needs root")
     home = tmp_path_factory.mktemp("buildah")
     yield Buildah(home)
     shutil.rmtree(home, ignore_errors=True)

@@ -10,6 +10,7 @@ import pytest
 
 from streams.cli.exit_codes import ExitCode
 from streams.settings import FIELDS, Settings, variable_of
+from tests.tiers import skip_or_fail
 
 # systemd's own scale: 0 is shut off, 10 is wide open; a plain service has 9.6.
 EXPOSURE_MAX = 2.0
@@ -27,13 +28,11 @@ def drop_in(root: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def analyze(
-    missing: Callable[[str], None],
-) -> Callable[..., subprocess.CompletedProcess[str]]:
+def analyze() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs ``systemd-analyze``; no systemd has to run for it."""
     found = shutil.which("systemd-analyze")
     if found is None:
-        missing("no systemd-analyze; it comes with systemd (Debian: systemd)")
+        skip_or_fail("no systemd-analyze; it comes with systemd (Debian: systemd)")
 
     def start(*args: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
