@@ -32,6 +32,8 @@ async def read_context(settings: Settings) -> Context:
     """What the workers grade with: suites of the directory, then of the topic.
 
     Raises:
+        ConfigurationError: There is no suite, neither in the directory nor in the
+            topic.
         SuitesError: A suite of the directory that cannot be used. One of the
             topic is passed over, as the workers pass over it.
         BrokerUnavailableError: The suite topic cannot be read.
@@ -64,7 +66,7 @@ def grade_topics(
 
     Raises:
         BrokerUnavailableError: The topics cannot be read to their end.
-        SuitesError: As ``read_context``.
+        ConfigurationError: As ``read_context``; so is ``SuitesError``.
     """
     context = asyncio.run(read_context(settings))
     tune_collector()

@@ -323,3 +323,14 @@ def test_verify_tells_a_run_that_was_never_published(
     told = json.loads(commands.run("verify", "--format", "json").out)
     assert told["runs"] == 1
     assert told["findings"][0]["runId"] == "acme/run-000000000001"
+
+
+@pytest.mark.parametrize("arguments", [("verify",), ("replay", "--from-topics")])
+def test_nothing_is_graded_without_a_suite(
+    commands: Commands, arguments: tuple[str, ...]
+) -> None:
+    """78: every run would differ from what the workers published."""
+    commands.run("topics", "create")
+    ended = commands.run(*arguments)
+    assert (ended.code, ended.out) == (78, "")
+    assert "no suites to grade against: give --suites DIR, or publish" in ended.err
