@@ -5,6 +5,9 @@ producer. The other waits until they are acknowledged, then writes the rows to
 the store and the changelog, and lets the offsets be committed: flush by flush,
 in their order. So nobody waits for the brokers to grade what comes next, and a
 row is never ahead of the records that it says are published.
+
+Records go out at once, rows a few times a second: a run that is under way would
+be written again with each of its calls. Until then its chunks are not committed.
 """
 
 import asyncio
@@ -44,6 +47,8 @@ _UNDOING: set[asyncio.Task[None]] = set()
 _MAX_UNDONE = 20_000
 # Flushes that wait for the one that is being written.
 _MAX_WAITING = 1
+# How often rows are written at most.
+_WRITE_S = 0.2
 _GATHER_S = 0.25
 _GATHER_STEP_S = 0.02
 
@@ -54,13 +59,15 @@ class Flush(NamedTuple):
     Args:
         records: What the producer was given.
         evaluations: What they come from.
-        rows: The runs' rows as of now; key -> value, None to remove.
+        entries: Runs whose rows are written with this flush; empty in most.
+        rows: Their rows as of now; key -> value, None to remove.
         removals: Run id -> rows, of runs whose state is to be removed.
         chunks: To be acknowledged when all that is written.
     """
 
     records: UnderWay
     evaluations: list[Evaluation]
+    entries: list[Entry]
     rows: dict[bytes, bytes | None]
     removals: dict[str, dict[bytes, bytes | None]]
     chunks: list[Acknowledgeable]
@@ -86,6 +93,11 @@ class Committer:
         self._baseline = services.baseline
         self._rebuild = services.rebuild
         self._ready: list[Acknowledgeable] = []
+        # What was graded and whose rows are still to be made.
+        self._unwritten: dict[str, Entry] = {}
+        self._graded: list[Acknowledgeable] = []
+        self._write_at_s = 0.0
+        self._rewake: asyncio.TimerHandle | None = None
         self._removals: dict[str, dict[bytes, bytes | None]] = {}
         self._grace: list[tuple[float, str]] = []
         self._work = asyncio.Event()
@@ -147,7 +159,9 @@ class Committer:
             await self._gather(is_far_behind)
             self._work.clear()
             await self._flushes.put(await self._flush())
-            if not self._work.is_set():
+            if self._unwritten or self._graded:
+                self._wake_to_write()
+            elif not self._work.is_set():
                 self._idle.set()
 
     async def store(self) -> None:
@@ -184,7 +198,8 @@ class Committer:
             run_ids, shard.rebuilds = shard.rebuilds, set()
             await self._rebuild(shard, run_ids)
         dirty, shard.dirty = shard.dirty, {}
-        ready, self._ready = self._ready, []
+        self._graded += self._ready
+        self._ready = []
         outgoing = self._side_records()
         evaluations = []
         now_s = self._clock.now_s()
@@ -200,17 +215,38 @@ class Committer:
                 evaluation = await self._evaluate(entry)
             evaluations.append(evaluation)
             outgoing += evaluation.outgoing
-        rows: dict[bytes, bytes | None] = {}
         for evaluation in evaluations:
             accept(evaluation)
             entry = evaluation.entry
+            if entry.state.run_id not in self._unwritten:
+                self._unwritten[entry.state.run_id] = entry
+                entry.unstored += 1
+        entries, chunks = self._take_unwritten()
+        rows: dict[bytes, bytes | None] = {}
+        for entry in entries:
             lacks_calls = shard.may_lack_calls(entry.state.run_id)
             rows.update(entry.rows(now_s, lacks_calls=lacks_calls))
-            entry.unstored += 1
         removals, self._removals = self._removals, {}
         handing = self._publisher.hand_over(outgoing)
         records = await self._send(Target.OUTPUT, handing)
-        return Flush(records, evaluations, rows, removals, ready)
+        return Flush(records, evaluations, entries, rows, removals, chunks)
+
+    def _take_unwritten(self) -> tuple[list[Entry], list[Acknowledgeable]]:
+        """Runs to make rows of, and the chunks they are of; none before time."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s < self._write_at_s:
+            return [], []
+        self._write_at_s = now_s + _WRITE_S
+        entries, self._unwritten = list(self._unwritten.values()), {}
+        chunks, self._graded = self._graded, []
+        return entries, chunks
+
+    def _wake_to_write(self) -> None:
+        """Has the next flush come when rows may be written again."""
+        if self._rewake is not None:
+            self._rewake.cancel()
+        loop = asyncio.get_running_loop()
+        self._rewake = loop.call_at(self._write_at_s, self._work.set)
 
     async def _store(self, flush: Flush) -> None:
         """Writes what rests on a flush's records, once they are acknowledged."""
@@ -219,7 +255,8 @@ class Committer:
         now_s = self._clock.now_s()
         for evaluation in flush.evaluations:
             self._count(evaluation, now_s)
-            evaluation.entry.unstored -= 1
+        for entry in flush.entries:
+            entry.unstored -= 1
         rows = self._kept_removals(flush.removals) | flush.rows
         if rows:
             shard.rows.put(rows)

@@ -36,7 +36,7 @@ class Entry:
             verdict was outstanding; None before.
         scored_at_s: Newest score's record time, seconds since the epoch.
         is_clean: Whether nothing happened since its rows were last made.
-        unstored: How many of its rows were made and are not in the store yet.
+        unstored: How many of its rows are to be made, or not in the store yet.
     """
 
     __slots__ = (

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from streams.agents import committer
 from streams.agents.committer import Committer
 from streams.agents.records import Recorder
 from streams.agents.services import Services
@@ -248,6 +249,55 @@ def test_nothing_is_stored_or_acknowledged_before_its_records_are(
             await bench.committer.drained()
             assert list(bench.rows.held) == [run_key(eval_run_id(0))]
             assert all(chunk.acknowledged for chunk in chunks)
+
+    asyncio.run(scenario())
+
+
+def test_rows_wait_for_their_time_and_their_chunks_with_them(
+    suites_dir: Path, runs: list[list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir)
+        bench.outputs.may_acknowledge.set()
+        bench.changelog.may_acknowledge.set()
+        async with bench.running():
+            bench.read(runs[0][:1])
+            await bench.committer.drained()
+            assert len(bench.changelog.batches) == 1
+            monkeypatch.setattr(committer, "_WRITE_S", 3600.0)
+            bench.read(runs[0][1:2])
+            await _until(lambda: len(bench.changelog.batches) == 2)
+            chunks = bench.read(runs[0][2:])
+            # Task and suite record: they do not wait.
+            await _until(lambda: bench.outputs.batches)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(bench.changelog.batches) == 2
+            assert not any(chunk.acknowledged for chunk in chunks)
+            bench.committer._write_at_s = 0.0
+            bench.committer.wake()
+            await bench.committer.drained()
+            assert len(bench.changelog.batches) == 3
+            assert all(chunk.acknowledged for chunk in chunks)
+
+    asyncio.run(scenario())
+
+
+def test_what_waits_to_be_written_is_written_without_a_further_event(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(suites_dir)
+        bench.outputs.may_acknowledge.set()
+        bench.changelog.may_acknowledge.set()
+        async with bench.running():
+            for data in runs[0]:
+                bench.read([data])
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            last = bench.read(runs[1])
+            await asyncio.wait_for(bench.committer.drained(), WAIT_S)
+            assert all(chunk.acknowledged for chunk in last)
 
     asyncio.run(scenario())
 
