@@ -13,6 +13,7 @@ be written again with each of its calls. Until then its chunks are not committed
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -97,7 +98,6 @@ class Committer:
         self._unwritten: dict[str, Entry] = {}
         self._graded: list[Acknowledgeable] = []
         self._write_at_s = 0.0
-        self._rewake: asyncio.TimerHandle | None = None
         self._removals: dict[str, dict[bytes, bytes | None]] = {}
         self._grace: list[tuple[float, str]] = []
         self._work = asyncio.Event()
@@ -116,7 +116,7 @@ class Committer:
         self._removals[run_id] = rows
 
     def acknowledge(self, chunk: Acknowledgeable) -> None:
-        """Lets the chunk be committed once the next flush is through."""
+        """Lets the chunk be committed once all that it changed is written."""
         self._ready.append(chunk)
         self.wake()
 
@@ -155,13 +155,11 @@ class Committer:
             PublishError: The producer refused a record.
         """
         while True:
-            await self._work.wait()
+            await self._wait_for_work()
             await self._gather(is_far_behind)
             self._work.clear()
             await self._flushes.put(await self._flush())
-            if self._unwritten or self._graded:
-                self._wake_to_write()
-            elif not self._work.is_set():
+            if not (self._work.is_set() or self._lacks_rows):
                 self._idle.set()
 
     async def store(self) -> None:
@@ -179,6 +177,19 @@ class Committer:
         """Waits until everything that was read is written."""
         await self._idle.wait()
         await self._flushes.join()
+
+    @property
+    def _lacks_rows(self) -> bool:
+        """Whether something was graded of which no rows are made yet."""
+        return bool(self._unwritten or self._graded)
+
+    async def _wait_for_work(self) -> None:
+        """Waits until something changed, or rows that wait may be written."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(
+                self._write_at_s if self._lacks_rows else None
+            ):
+                await self._work.wait()
 
     async def _gather(self, is_far_behind: Callable[[], bool]) -> None:
         """In a backlog, has more chunks read before anything is graded.
@@ -240,13 +251,6 @@ class Committer:
         entries, self._unwritten = list(self._unwritten.values()), {}
         chunks, self._graded = self._graded, []
         return entries, chunks
-
-    def _wake_to_write(self) -> None:
-        """Has the next flush come when rows may be written again."""
-        if self._rewake is not None:
-            self._rewake.cancel()
-        loop = asyncio.get_running_loop()
-        self._rewake = loop.call_at(self._write_at_s, self._work.set)
 
     async def _store(self, flush: Flush) -> None:
         """Writes what rests on a flush's records, once they are acknowledged."""
