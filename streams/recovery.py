@@ -18,6 +18,7 @@ from faust.types import TP
 from streams.ingest import Record, read_bulk
 from streams.kafka import LogReader, open_reader
 from streams.settings import Settings
+from streams.store import batch_of
 
 Remaining = Callable[[str, int], None]
 
@@ -99,13 +100,8 @@ def unlogged_writes() -> Iterator[Write]:
     written: dict[tuple[int, int], Any] = {}
 
     def write(store: Any, partition: int, records: Sequence[Record]) -> None:
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        for record in records:
-            key: Any = record.key  # a compacted topic has none without
-            if record.value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, record.value)
+        # A compacted topic has no record without a key.
+        batch = batch_of((record.key, record.value) for record in records)
         batch.put(store.offset_key, b"%d" % records[-1].offset)
         database = store._db_for_partition(partition)
         written[id(store), partition] = database

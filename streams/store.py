@@ -5,6 +5,7 @@ memory grows with its partitions, and for hundreds of thousands of runs. Here on
 small cache is shared; what it has no room for is in the system's page cache.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ class StoreOptions(RocksDBOptions):
         options.set_write_buffer_manager(self._memtables)
         options.set_block_based_table_factory(table)
         return options
+
+
+def batch_of(rows: Iterable[tuple[Any, bytes | None]]) -> Any:
+    """A batch that is written whole or not at all: key and value, None to remove."""
+    import rocksdict  # noqa: PLC0415
+
+    batch = rocksdict.WriteBatch(raw_mode=True)
+    for key, value in rows:
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    return batch
 
 
 def unfilling() -> Any:

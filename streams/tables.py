@@ -13,7 +13,7 @@ import faust
 from faust.types import TP
 
 from streams.publish import Outgoing, Publisher
-from streams.store import StoreOptions, unfilling
+from streams.store import StoreOptions, batch_of, unfilling
 
 RUN_PREFIX = b"r"
 BLOCK_PREFIX = b"b"
@@ -116,13 +116,7 @@ class PartitionRows:
             rows: Key -> value, None to remove. ``log`` has to follow, in the same
                 order; until it does the changelog lacks them.
         """
-        batch = _write_batch()
-        for key, value in rows.items():
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
-        self._db.write(batch)
+        self._db.write(batch_of(rows.items()))
 
     async def log(
         self, rows: Mapping[bytes, bytes | None], publisher: Publisher
@@ -161,9 +155,3 @@ class PartitionRows:
             # Beyond what others wrote there is no going: it is not in the store.
             self._store.set_persisted_offset(tp, last)
         return foreign
-
-
-def _write_batch() -> Any:
-    import rocksdict  # noqa: PLC0415  # 50 ms that only a worker pays
-
-    return rocksdict.WriteBatch(raw_mode=True)
