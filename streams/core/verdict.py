@@ -231,11 +231,10 @@ def _bar_reasons(
     gated: Mean,
 ) -> list[Reason]:
     bar = pass_score_of(suite, policy)
-    if bar is not None and float(gated) >= bar:
-        return []
     code = RunReason.BELOW_PASS_SCORE.value
     if bar is not None:
-        return [Reason(code=code, value=float(gated), limit=bar)]
+        value = float(gated)
+        return [] if value >= bar else [Reason(code=code, value=value, limit=bar)]
     # No bar is known: the host's own verdict, closed if any trial was gated.
     gated_count = sum([trial.gated for trial in trials])
     if gated_count:
