@@ -18,7 +18,7 @@ from streams.cli.options import (
 )
 from streams.cli.table import columns
 from streams.cli.terminal import Terminal
-from streams.cli.topics import find_problems
+from streams.cli.topics import SHOWN, find_problems
 from streams.cli.version import pathgate_version, version_of
 from streams.errors import ConfigurationError, PathgateError
 from streams.kafka import Survey, connect
@@ -65,16 +65,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 @settings_command(
     "doctor",
     cls=LateSettingsCommand,
-    shown=(
-        "bootstrap_servers",
-        "app_id",
-        "topic_prefix",
-        "partitions",
-        "replication_factor",
-        "min_insync_replicas",
-        "suites_dir",
-        "data_dir",
-    ),
+    shown=(*SHOWN, "suites_dir", "data_dir"),
     codes=(ExitCode.OK, ExitCode.USAGE, ExitCode.BROKER, ExitCode.CONFIGURATION),
     examples=(
         "pathgate doctor",

@@ -31,8 +31,8 @@ _T = TypeVar("_T")
 
 # Faust asks brokers to hold a fetch for up to 1.5 s when they have nothing. As long
 # as such a request is out, aiokafka asks that broker for no other partition: one
-# whose data was just used up would wait behind the idle ones: at 100 ms the median
-# of score to summary was 100 ms, at 20 ms it is 53 (5,000 events/s, a busy machine).
+# whose data is used up only after it was sent waits behind the idle ones. What that
+# did to the latency stands in tests/benchmarks/README.md.
 _FETCH_WAIT_MS = 20
 # How soon the position of a partition without a committed offset is looked for
 # again; it is only known once aiokafka has asked the broker.
