@@ -38,6 +38,7 @@ class Broker:
     def __init__(self) -> None:
         self.sent: list[list[Outgoing]] = []
         self.may_acknowledge = asyncio.Event()
+        self.may_acknowledge.set()
         self.refuses = False
 
     async def hand_over(self, records: Iterable[Outgoing]) -> "Broker":
@@ -213,7 +214,7 @@ def test_records_of_a_flush_do_not_wait_for_the_state_of_the_last(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir)
-        bench.outputs.may_acknowledge.set()
+        bench.changelog.may_acknowledge.clear()
         async with bench.running():
             first = bench.read(runs[0])
             await _until(lambda: len(bench.changelog.batches) == 1)
@@ -236,7 +237,7 @@ def test_nothing_is_stored_or_acknowledged_before_its_records_are(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir)
-        bench.changelog.may_acknowledge.set()
+        bench.outputs.may_acknowledge.clear()
         async with bench.running():
             chunks = bench.read(runs[0])
             await _until(lambda: bench.outputs.batches)
@@ -258,8 +259,6 @@ def test_rows_wait_for_their_time_and_their_chunks_with_them(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir)
-        bench.outputs.may_acknowledge.set()
-        bench.changelog.may_acknowledge.set()
         async with bench.running():
             bench.read(runs[0][:1])
             await bench.committer.drained()
@@ -288,8 +287,6 @@ def test_what_waits_to_be_written_is_written_without_a_further_event(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir)
-        bench.outputs.may_acknowledge.set()
-        bench.changelog.may_acknowledge.set()
         async with bench.running():
             for data in runs[0]:
                 bench.read([data])
@@ -307,6 +304,8 @@ def test_a_run_is_held_until_its_rows_can_be_read_back(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir, cache_runs=0)
+        bench.outputs.may_acknowledge.clear()
+        bench.changelog.may_acknowledge.clear()
         async with bench.running():
             bench.read(runs[0])
             await _until(lambda: len(bench.outputs.batches) == 1)
@@ -328,8 +327,6 @@ def test_a_run_that_comes_back_to_life_is_not_removed(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir, cache_runs=0)
-        bench.changelog.may_acknowledge.set()
-        bench.outputs.may_acknowledge.set()
         key = run_key(eval_run_id(0))
         async with bench.running():
             bench.read(runs[0][:-1])
@@ -357,8 +354,6 @@ def test_a_run_is_not_swept_by_a_row_that_is_out_of_date(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir)
-        bench.outputs.may_acknowledge.set()
-        bench.changelog.may_acknowledge.set()
         async with bench.running():
             # Score and verdict are still to come.
             bench.read(runs[0][:3])
@@ -385,8 +380,6 @@ def test_what_is_refused_ends_the_loop_and_acknowledges_nothing(
 ) -> None:
     async def scenario() -> None:
         bench = Bench(suites_dir)
-        bench.outputs.may_acknowledge.set()
-        bench.changelog.may_acknowledge.set()
         getattr(bench, refusing).refuses = True
         async with bench.running():
             chunks = bench.read(runs[0])
@@ -402,8 +395,6 @@ def test_in_a_backlog_chunks_are_gathered_and_a_run_is_stored_once(
 ) -> None:
     async def scenario(*, is_far_behind: bool) -> int:
         bench = Bench(suites_dir)
-        bench.outputs.may_acknowledge.set()
-        bench.changelog.may_acknowledge.set()
         bench.is_far_behind = is_far_behind
         async with bench.running():
             for data in runs[0]:
@@ -433,7 +424,7 @@ def test_a_changelog_written_by_another_is_counted(
 
     async def scenario() -> dict[str, float | None]:
         bench = Bench(suites_dir)
-        bench.outputs.may_acknowledge.set()
+        bench.changelog.may_acknowledge.clear()
         # Longer than what is read back: the rows of the flush alone are rebuilt.
         bench.rows.foreign = Span("log", 0, 0, 1_000_000)
         async with bench.running():
