@@ -119,7 +119,7 @@ class Recorder:
         evaluation = Evaluation(entry, waits_for_host=now_due.waits_for_host)
         if now_due.suite:
             evaluation.closes = True
-            dirty, state.dirty = state.dirty, set()
+            dirty = state.scored.take_dirty()
             graded = grade_run(state, state.suite, self._policy, baseline)
             if state.suite is not None:
                 for figures in graded.figures:
@@ -130,7 +130,7 @@ class Recorder:
                         self._compare(evaluation, task_id, record, partition)
             self._compare(evaluation, SUITE_KEY, graded.suite_record, partition)
         elif state.suite is not None:
-            state.dirty.difference_update(now_due.task_ids)
+            state.scored.clean(now_due.task_ids)
             for task_id in now_due.task_ids:
                 figures = figures_of_task(
                     state, state.suite, self._policy, state.suite.by_id[task_id]

@@ -45,7 +45,7 @@ def due(
     """Decides which records of a run are due.
 
     Args:
-        state: The run's evidence; its ``dirty`` tasks are those that changed.
+        state: The run's evidence; ``scored.dirty`` are its tasks that changed.
         suite: Its suite, if known.
         closed: Whether the suite record was due before: a later event may
             only revise.
@@ -80,7 +80,9 @@ def _everything(suite: CompiledSuite | None) -> Due:
 
 
 def _due_tasks(state: RunState, suite: CompiledSuite) -> tuple[str, ...]:
-    tasks = (suite.by_id[task_id] for task_id in state.dirty if task_id in suite.by_id)
+    tasks = (
+        suite.by_id[task_id] for task_id in state.scored.dirty if task_id in suite.by_id
+    )
     return tuple(
         task.task_id
         for task in sorted(tasks, key=lambda task: task.index)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from sys import intern
 
 import msgspec
 
@@ -162,7 +163,7 @@ def call_from(
     return Call(
         envelope.sequence,
         envelope.event_id,
-        payload.tool_name,
+        intern(payload.tool_name),
         digest,
         parts,
         envelope.node_id,
@@ -230,7 +231,7 @@ def mark_from(
         return Score(
             sequence,
             event_id,
-            payload.task_id,
+            intern(payload.task_id),
             payload.score,
             payload.passed,
             payload.cost_usd,
@@ -243,8 +244,8 @@ def mark_from(
         return Started(
             sequence,
             event_id,
-            payload.suite_id,
-            payload.suite_version,
+            intern(payload.suite_id),
+            intern(payload.suite_version),
             payload.task_count,
             payload.baseline_run_id,
         )

@@ -5,15 +5,16 @@ scores are sealed. Everything published is computed from it, so events in any
 order, duplicated or late, end in the same records.
 """
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import IntEnum
+from sys import intern
 
 import msgspec
 
 from schemas.events import Envelope, Payload, ToolCalled
-from schemas.reasons import Reason
 from streams.core.compiled import CompiledSuite
 from streams.core.context import Context
 from streams.core.evidence import (
@@ -31,6 +32,7 @@ from streams.core.evidence import (
     trim,
 )
 from streams.core.policy import Attribution
+from streams.core.scored import ScoredTrials, insert
 from streams.core.trajectory import ArgsNeed
 
 # A run holds this many times the calls that one trial may have. Which trials
@@ -52,48 +54,20 @@ class Applied(IntEnum):
 _NEW = Applied.NEW
 _BY_NODE = Attribution.NODE
 
-
-class TrialResult(msgspec.Struct, frozen=True, gc=False):
-    """One graded trial, as far as it does not depend on the other trials.
-
-    Args:
-        score: The fact it was scored by.
-        matched: Whether the trajectory met the expectation; None without one.
-        passed: Our verdict.
-        calls: Number of its calls.
-        observed: Its tools in order, at most 50; empty unless ``matched`` is
-            false.
-        reasons: Why it did not pass.
-        gated: Whether it contributes 0 to the pass decision (RFC 0246 §A).
-    """
-
-    score: Score
-    matched: bool | None
-    passed: bool
-    calls: int
-    observed: tuple[str, ...]
-    reasons: tuple[Reason, ...]
-    gated: bool
-
-
-def _insert(ascending: list[int], sequence: int) -> None:
-    if not ascending or sequence > ascending[-1]:
-        ascending.append(sequence)
-    else:
-        insort(ascending, sequence)
-
+# What a run has that holds none of them: most that are open. Each empty set of
+# its own would take 216 bytes, each dictionary 64.
+_NOT_SCORED = ScoredTrials()
+_NONE: frozenset[int] = frozenset()
 
 _DERIVED = (
-    "_by_task",
     "_disputed",
     "_is_ambiguous",
-    "_scores_by_node",
     "call_count",
     "completed",
     "ended",
     "facts",
     "order",
-    "scores",
+    "scored",
     "started",
     "suite",
 )
@@ -108,13 +82,10 @@ class RunState:
             order is given (one log).
 
     Attributes:
-        facts: ``sequence`` -> fact, one an event.
+        facts: ``sequence`` -> fact, one an event; in the order in which they
+            came, as long as it is not ``rewritten``.
         order: The sequences of ``facts``, ascending.
-        scores: The sequences of the scores, ascending.
-        unsealed: Sequences of scores and endings that events which precede
-            them may still be missing for.
-        results: Cache: sequence of a score -> its graded trial.
-        dirty: Tasks whose trials changed since they were last taken.
+        scored: Its scored trials.
         rewritten: Whether a stored fact was replaced, not only facts added.
         call_count: Distinct calls.
         latest_at: Time of the latest event used.
@@ -135,16 +106,14 @@ class RunState:
 
     __slots__ = (
         "_by_node",
-        "_by_task",
         "_disputed",
         "_hold",
         "_is_ambiguous",
-        "_scores_by_node",
+        "_unsealed",
         "call_count",
         "calls_dropped",
         "completed",
         "conflict",
-        "dirty",
         "ended",
         "facts",
         "idle",
@@ -152,24 +121,19 @@ class RunState:
         "misrouted",
         "order",
         "overflow",
-        "results",
         "rewritten",
         "run_id",
-        "scores",
+        "scored",
         "started",
         "suite",
         "unreadable",
-        "unsealed",
     )
 
     def __init__(self, run_id: str, *, hold: bool = False) -> None:
         self.run_id = run_id
         self.facts: dict[int, Fact] = {}
         self.order: list[int] = []
-        self.scores: list[int] = []
-        self.unsealed: set[int] = set()
-        self.results: dict[int, TrialResult] = {}
-        self.dirty: set[str] = set()
+        self.scored = _NOT_SCORED
         self.rewritten = False
         self.call_count = 0
         self.latest_at: datetime | None = None
@@ -185,10 +149,9 @@ class RunState:
         self.ended: Ended | None = None
         self._hold = hold
         self._is_ambiguous = False
-        # None where there are none: an empty set takes 216 bytes.
+        # None where there are none.
+        self._unsealed: set[int] | None = None
         self._disputed: set[int] | None = None
-        self._by_task: dict[str, list[int]] = {}
-        self._scores_by_node: dict[str | None, list[int]] = {}
         # Sequences of calls by node; made when needed, dropped on change.
         self._by_node: dict[str | None, list[int]] | None = None
 
@@ -196,6 +159,20 @@ class RunState:
     def publishes(self) -> bool:
         """Whether the run is an eval: it was started or scored."""
         return self.started is not None or bool(self.scores)
+
+    @property
+    def scores(self) -> Sequence[int]:
+        """The sequences of the scores, ascending."""
+        return self.scored.scores
+
+    @property
+    def unsealed(self) -> AbstractSet[int]:
+        """Scores and endings, by sequence, which events may be missing before."""
+        return self._unsealed or _NONE
+
+    @unsealed.setter
+    def unsealed(self, sequences: Iterable[int]) -> None:
+        self._unsealed = set(sequences) or None
 
     @property
     def is_contradictory(self) -> bool:
@@ -218,7 +195,7 @@ class RunState:
 
     def scores_of(self, task_id: str) -> list[int]:
         """Sequences of the scores of one task, ascending."""
-        return self._by_task.get(task_id, [])
+        return self.scored.by_task.get(task_id, [])
 
     def apply(self, envelope: Envelope, payload: Payload, context: Context) -> Applied:
         """Folds one event in.
@@ -236,7 +213,9 @@ class RunState:
             self.latest_at = envelope.timestamp
         if not isinstance(payload, ToolCalled):
             return self._apply_mark(mark_from(envelope, payload), context)
-        sequence, tool, suite = envelope.sequence, payload.tool_name, self.suite
+        sequence, suite = envelope.sequence, self.suite
+        # One text for a name that many calls share.
+        tool = intern(payload.tool_name)
         if suite is None or tool in suite.tools_with_args:
             call = self._call_with_args(envelope, payload, context)
         else:
@@ -270,12 +249,12 @@ class RunState:
             return
         self.suite = suite
         self._trim()
-        self.results.clear()
-        self.dirty.update(self._by_task)
+        self.scored.forget_all()
 
     def seal(self, sequence: int) -> None:
         """Marks the score or ending with this ``sequence`` as sealed."""
-        self.unsealed.discard(sequence)
+        if self._unsealed:
+            self._unsealed.discard(sequence)
 
     def seal_gapless(self, attribution: Attribution) -> int:
         """Seals what no event can be missing before: no sequence is left out.
@@ -291,16 +270,14 @@ class RunState:
         Returns:
             How many scores and endings were sealed.
         """
-        started, order = self.started, self.order
-        if started is None:
+        started, order, unsealed = self.started, self.order, self._unsealed
+        if started is None or unsealed is None:
             return 0
         if order[-1] - order[0] < len(order):
-            sealed = [s for s in self.unsealed if s > started.sequence]
+            sealed = [s for s in unsealed if s > started.sequence]
         else:
-            sealed = [
-                s for s in self.unsealed if self._is_gapless(s, started, attribution)
-            ]
-        self.unsealed.difference_update(sealed)
+            sealed = [s for s in unsealed if self._is_gapless(s, started, attribution)]
+        unsealed.difference_update(sealed)
         return len(sealed)
 
     def _is_gapless(
@@ -364,10 +341,10 @@ class RunState:
         """
         if attribution == _BY_NODE:
             node_id = self.score_at(sequence).node_id
-            scores = self._scores_by_node[node_id]
+            scores = self.scored.by_node[node_id]
             order = self._calls_by_node().get(node_id, [])
         else:
-            scores, order = self.scores, self.order
+            scores, order = self.scored.scores, self.order
         index = bisect_left(scores, sequence)
         before = scores[index - 1] if index else -1
         if self.started is not None and before < self.started.sequence < sequence:
@@ -387,7 +364,7 @@ class RunState:
         else:
             late = []
             for node_id, calls in self._calls_by_node().items():
-                scores = self._scores_by_node.get(node_id)
+                scores = self.scored.by_node.get(node_id)
                 last = max(scores[-1] if scores else -1, start)
                 late += calls[bisect_right(calls, last) :]
             late.sort()
@@ -442,7 +419,7 @@ class RunState:
                 return Applied.DUPLICATE
             self._replace(settled, context)
             return Applied.CONFLICT
-        self.dirty.update(self._by_task)
+        self.scored.dirty.update(self.scored.by_task)
         self.conflict = True
         stands, falls = sorted((existing, fact), key=precedence)
         if isinstance(stands, Started) and not stands.disputed:
@@ -457,7 +434,7 @@ class RunState:
         if stands is not existing:
             self._replace(stands, context)
             if self._hold and not isinstance(stands, Call | Started):
-                self.unsealed.add(stands.sequence)
+                self._unseal(stands.sequence)
         return Applied.CONFLICT
 
     def _matters(self, sequence: int) -> bool:
@@ -472,7 +449,7 @@ class RunState:
     def _add(self, fact: Fact, context: Context) -> None:
         sequence = fact.sequence
         self.facts[sequence] = fact
-        _insert(self.order, sequence)
+        insert(self.order, sequence)
         if isinstance(fact, Call):
             self.call_count += 1
             self._by_node = None
@@ -480,7 +457,8 @@ class RunState:
                 if self._disputed is None:
                     self._disputed = set()
                 self._disputed.add(sequence)
-            if self.scores and sequence < self.scores[-1]:
+            scores = self.scored.scores
+            if scores and sequence < scores[-1]:
                 self._invalidate_after(sequence, fact.node_id, context)
         else:
             self._add_mark(fact, context)
@@ -500,7 +478,12 @@ class RunState:
         elif self.ended is None or sequence < self.ended.sequence:
             self.ended = fact
         if self._hold:
-            self.unsealed.add(sequence)
+            self._unseal(sequence)
+
+    def _unseal(self, sequence: int) -> None:
+        if self._unsealed is None:
+            self._unsealed = set()
+        self._unsealed.add(sequence)
 
     def _add_start(self, fact: Started, context: Context) -> None:
         first = self.started
@@ -511,31 +494,25 @@ class RunState:
             self.suite = context.suites.get(fact.suite_key)
         if self._is_ambiguous:
             self.suite = None
-        self.results.clear()
-        self.dirty.update(self._by_task)
+        self.scored.forget_all()
 
     def _add_score(self, fact: Score, context: Context) -> None:
         sequence = fact.sequence
-        if self.scores and sequence < self.scores[-1]:
+        scores = self.scored.scores
+        if scores and sequence < scores[-1]:
             self._invalidate_after(sequence, fact.node_id, context)
-        _insert(self.scores, sequence)
-        _insert(self._by_task.setdefault(fact.task_id, []), sequence)
-        _insert(self._scores_by_node.setdefault(fact.node_id, []), sequence)
-        self.dirty.add(fact.task_id)
+        if self.scored is _NOT_SCORED:
+            self.scored = ScoredTrials()
+        self.scored.add(fact)
 
     def _invalidate_after(
         self, sequence: int, node_id: str | None, context: Context
     ) -> None:
-        """Forgets the result of the trial that a call at ``sequence`` is of."""
-        if context.policy.attribution == _BY_NODE:
-            scores = self._scores_by_node.get(node_id, [])
-        else:
-            scores = self.scores
-        index = bisect_right(scores, sequence)
-        if index < len(scores):
-            later = scores[index]
-            self.results.pop(later, None)
-            self.dirty.add(self.score_at(later).task_id)
+        """Has the trial that a call at ``sequence`` is of graded anew."""
+        attribution = context.policy.attribution
+        later = self.scored.forget_after(sequence, attribution, node_id)
+        if later is not None:
+            self.scored.dirty.add(self.score_at(later).task_id)
 
     def _calls_by_node(self) -> dict[str | None, list[int]]:
         if self._by_node is None:
@@ -568,14 +545,15 @@ class RunState:
         """Puts a fact in another's place and derives everything anew."""
         facts = {**self.facts, fact.sequence: fact}
         fresh = RunState(self.run_id)
+        fresh.scored = ScoredTrials()
         fresh.restore(facts.values(), context)
         suite, started = self.suite, fresh.started
         if suite is not None and started is not None and started.suite_key == suite.key:
             fresh.know_suite(suite)
-        self.dirty |= fresh.dirty
+        # A task whose score fell is no less changed.
+        fresh.scored.dirty |= self.scored.dirty
         for name in _DERIVED:
             setattr(self, name, getattr(fresh, name))
-        self.results = {}
         self.rewritten = True
         self._by_node = None
         self.unsealed = {

@@ -31,7 +31,8 @@ from schemas.summary import (
 from streams.core.audit import host_audit
 from streams.core.compiled import CompiledSuite, CompiledTask
 from streams.core.policy import Policy
-from streams.core.run import RunState, TrialResult
+from streams.core.run import RunState
+from streams.core.scored import TrialResult
 from streams.core.scoring import Mean, aggregate, mean, pass_curves
 from streams.core.tasks import TaskFigures, figures_of
 from streams.core.trials import grade_trial

@@ -14,7 +14,7 @@ from schemas.suite import PassRule
 from schemas.summary import TaskEntry, TaskTrials
 from streams.core.compiled import CompiledSuite, CompiledTask
 from streams.core.policy import Policy
-from streams.core.run import TrialResult
+from streams.core.scored import TrialResult
 from streams.core.scoring import ZERO, Mean, add, pass_at_k, pass_hat_k
 
 _ANY = PassRule.ANY

@@ -6,7 +6,8 @@ Source: RFC 0246 §A; DESIGN.md §4, "Trial".
 from schemas.reasons import Reason, TrialReason
 from streams.core.compiled import CompiledSuite
 from streams.core.policy import Policy
-from streams.core.run import RunState, TrialResult
+from streams.core.run import RunState
+from streams.core.scored import TrialResult
 from streams.core.trajectory import match
 
 MAX_OBSERVED = 50
@@ -27,7 +28,7 @@ def grade_trial(
     Returns:
         The graded trial. A task the suite does not have has no expectation.
     """
-    known = state.results.get(sequence)
+    known = state.scored.results.get(sequence)
     if known is not None:
         return known
     score = state.score_at(sequence)
@@ -53,5 +54,5 @@ def grade_trial(
         reasons,
         gated,
     )
-    state.results[sequence] = result
+    state.scored.results[sequence] = result
     return result

@@ -14,7 +14,8 @@ from schemas.records import Outcome
 from streams.core.compiled import CompiledSuite
 from streams.core.evidence import Call
 from streams.core.policy import CallEvidence, MissingBudget, Policy
-from streams.core.run import RunState, TrialResult
+from streams.core.run import RunState
+from streams.core.scored import TrialResult
 from streams.core.scoring import Mean, add, aggregate, percentile
 from streams.core.tasks import TaskFigures, pass_score_of
 

@@ -50,7 +50,7 @@ def test_a_task_is_due_when_its_last_trial_is_sealed() -> None:
 def test_only_tasks_that_changed_are_due() -> None:
     """A task whose record was taken is not due again until it changes."""
     state = seal_all(held(Log().start().score("a").score("a")))
-    state.dirty.clear()
+    state.scored.take_dirty()
     assert NOTHING_DUE == now(state)
 
 
@@ -131,7 +131,7 @@ def test_a_run_without_its_suite_is_due_when_it_ends() -> None:
     assert NOTHING_DUE == now(state)
     state.seal(5)
     assert Due((), suite=True) == now(state)
-    state.unsealed.add(4)
+    state.unsealed |= {4}
     assert NOTHING_DUE == now(state)
 
 
@@ -146,7 +146,7 @@ def test_a_run_is_whole_when_every_declared_trial_is_sealed() -> None:
     """Extra trials of one task do not stand for missing ones of another."""
     state = seal_all(held(whole()))
     assert is_whole(state, SUITE)
-    state.unsealed.add(1)
+    state.unsealed |= {1}
     assert not is_whole(state, SUITE)
     log = Log().start().score("a").score("a").score("a").score("b")
     assert not is_whole(seal_all(held(log)), SUITE)

@@ -174,9 +174,9 @@ def test_a_replaced_score_waits_to_be_sealed_and_its_tasks_are_looked_at() -> No
     lines = [*Log().start().lines, score("u", 1, LARGER)]
     state, _ = fold(lines, context, hold=True)
     state.seal(1)
-    state.dirty.clear()
+    state.scored.take_dirty()
     assert CONFLICT is apply(state, score("t", 1, SMALLER), context)
-    assert ({1}, {"t", "u"}) == (state.unsealed, state.dirty)
+    assert ({1}, {"t", "u"}) == (state.unsealed, state.scored.dirty)
 
 
 def test_a_replaced_score_in_one_log_is_sealed() -> None:
@@ -416,12 +416,12 @@ def test_leaving_a_call_out_regrades_its_trial() -> None:
     ]
     state, _ = fold(lines, context)
     grade_run(state, suite, context.policy)
-    assert RUN_CALLS_FACTOR == state.results[99].calls
-    state.dirty.clear()
+    assert RUN_CALLS_FACTOR == state.scored.results[99].calls
+    state.scored.take_dirty()
     apply(state, call("a", 2, SMALLER), context)
     # The call at 2 is of the trial at 99 too: one came, one went.
-    assert 99 not in state.results
-    assert {"t"} == state.dirty
+    assert 99 not in state.scored.results
+    assert {"t"} == state.scored.dirty
     assert 2 in state.facts
     assert 1 + 2 * RUN_CALLS_FACTOR not in state.facts
 
@@ -536,11 +536,11 @@ def test_a_late_call_touches_the_one_trial_it_belongs_to(attribution: str) -> No
     log.score("t", node="n1").score("u", node="n2")
     state, _ = fold(log.lines, context)
     grade_run(state, suite, context.policy)
-    state.dirty.clear()
+    state.scored.take_dirty()
     apply(state, Log(first=1).call("a", node="n2").lines[0], context)
     expected = {2} if attribution == "sequence" else {3}
-    assert expected == {2, 3} - set(state.results)
-    assert ({"t"} if attribution == "sequence" else {"u"}) == state.dirty
+    assert expected == {2, 3} - set(state.scored.results)
+    assert ({"t"} if attribution == "sequence" else {"u"}) == state.scored.dirty
 
 
 def test_by_node_a_late_score_splits_its_nodes_trial() -> None:
@@ -555,7 +555,7 @@ def test_by_node_a_late_score_splits_its_nodes_trial() -> None:
     grade_run(state, state.suite, context.policy)
     assert ["a", "c"] == tools_of(state, 7, Attribution.NODE)
     apply(state, Log(first=4).score("t", node="n1").lines[0], context)
-    assert {6} == set(state.results)
+    assert {6} == set(state.scored.results)
     assert ["a"] == tools_of(state, 4, Attribution.NODE)
     assert ["c"] == tools_of(state, 7, Attribution.NODE)
     apply(state, Log(first=1).call("z", node="n1").lines[0], context)
@@ -570,7 +570,7 @@ def test_a_late_call_of_a_node_without_scores_touches_no_trial() -> None:
     )
     grade_run(state, state.suite, context.policy)
     apply(state, Log(first=3).call("a", node="n8").lines[0], context)
-    assert {5} == set(state.results)
+    assert {5} == set(state.scored.results)
 
 
 def test_a_replaced_call_is_seen_by_node() -> None:
@@ -595,7 +595,7 @@ def test_leaving_out_a_nodes_call_regrades_the_nodes_trial() -> None:
     grade_run(state, state.suite, context.policy)
     first, second = state.scores
     apply(state, Log(first=1).call("a", node="n7").lines[0], context)
-    assert {first} == set(state.results)
+    assert {first} == set(state.scored.results)
     assert RUN_CALLS_FACTOR - 1 == len(tools_of(state, second, Attribution.NODE))
 
 
@@ -624,11 +624,11 @@ def test_a_late_score_splits_the_trial_after_it() -> None:
     log.call("c").score("t")
     state, _ = fold(log.lines, context)
     grade_run(state, suite, context.policy)
-    assert 3 == state.results[6].calls
+    assert 3 == state.scored.results[6].calls
     apply(state, Log(first=3).score("t").lines[0], context)
     assert ["a", "b"] == tools_of(state, 3, Attribution.SEQUENCE)
     assert ["c"] == tools_of(state, 6, Attribution.SEQUENCE)
-    assert 6 not in state.results
+    assert 6 not in state.scored.results
     assert [3, 6] == state.scores_of("t")
 
 
@@ -813,10 +813,10 @@ def test_a_suite_known_late_makes_every_task_due_again() -> None:
     """Results without a suite are forgotten."""
     suite = make_suite(task("t", {"match": "exact", "steps": []}))
     state, _ = fold(Log().start().call("a").score("t").lines, make_context())
-    state.dirty.clear()
+    state.scored.take_dirty()
     state.know_suite(suite)
-    assert {"t"} == state.dirty
-    assert {} == state.results
+    assert {"t"} == state.scored.dirty
+    assert {} == state.scored.results
 
 
 def test_a_replaced_start_keeps_a_suite_known_late() -> None:
@@ -853,3 +853,30 @@ def test_other_marks_are_kept_too() -> None:
     assert "run.cancelled" == ended.ending
     assert RUN == state.run_id
     assert msgspec.msgpack.encode(ended)
+
+
+def test_runs_share_nothing_of_their_scores() -> None:
+    """What a run has before its first score is one thing for all runs."""
+    context = make_context(make_suite(task("t")))
+    scored, _ = fold(
+        [start(), score("t", 2, LARGER), call("a", 1, LARGER), score("u", 2, SMALLER)],
+        context,
+        hold=True,
+    )
+    grade_run(scored, scored.suite, context.policy)
+    assert [2] == scored.scores
+    assert {2} == scored.scored.results.keys()
+    # No score is left of this one, but a task to be looked at again.
+    fallen, _ = fold([start(), score("t", 1, LARGER), call("a", 1, SMALLER)], context)
+    assert ([], {"t"}) == (fallen.scores, fallen.scored.dirty)
+    bare = RunState(RUN, hold=True)
+    bare.scored.take_dirty()
+    bare.know_suite(make_suite(task("t")))
+    for state in (bare, RunState(RUN)):
+        assert ([], set(), set()) == (state.scores, state.scored.dirty, state.unsealed)
+        assert ({}, {}, {}) == (
+            state.scored.results,
+            state.scored.by_task,
+            state.scored.by_node,
+        )
+        assert [] == state.scores_of("t")

@@ -213,7 +213,7 @@ def test_a_matched_trial_remembers_no_path() -> None:
     context = make_context(suite)
     state, _ = fold(Log().start().call("a").score("t").lines, context)
     grade_run(state, suite, context.policy)
-    assert () == state.results[2].observed
+    assert () == state.scored.results[2].observed
 
 
 def test_mean_without_a_bar_is_all() -> None:
