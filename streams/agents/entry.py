@@ -1,5 +1,7 @@
 """A run as the worker holds it: its state, and how far that is written."""
 
+from itertools import islice
+
 from streams.core.context import Context
 from streams.core.evidence import Fact
 from streams.core.rows import (
@@ -28,7 +30,7 @@ class Entry:
 
     Attributes:
         blocks: Blocks of evidence already written.
-        tail: Facts that are in no block yet.
+        in_blocks: How many facts are in them: the first that came.
         published: Task id, or "" for the suite record -> newest revision.
         closed: Whether the suite record was due once.
         graded: Whether its suite was known when it was last published.
@@ -44,11 +46,11 @@ class Entry:
         "blocks",
         "closed",
         "graded",
+        "in_blocks",
         "is_clean",
         "published",
         "scored_at_s",
         "state",
-        "tail",
         "unstored",
         "whole_at_s",
     )
@@ -56,7 +58,7 @@ class Entry:
     def __init__(self, state: RunState) -> None:
         self.state = state
         self.blocks = 0
-        self.tail: list[Fact] = []
+        self.in_blocks = 0
         self.published: dict[str, Published] = {}
         self.closed = False
         self.graded = False
@@ -74,6 +76,14 @@ class Entry:
             self._waiting = set()
         return self._waiting
 
+    def tail(self) -> list[Fact]:
+        """Facts that are in no block yet, in the order in which they came."""
+        facts = self.state.facts
+        # From the end, so that the cost does not grow with the run.
+        newest = list(islice(reversed(facts.values()), len(facts) - self.in_blocks))
+        newest.reverse()
+        return newest
+
     def rows(
         self, now_s: float, *, lacks_calls: bool = False
     ) -> dict[bytes, bytes | None]:
@@ -88,14 +98,17 @@ class Entry:
         rows: dict[bytes, bytes | None] = {}
         if self.state.rewritten:
             # A stored fact was replaced: lay everything out anew.
-            self.tail = list(self.state.facts.values())
-            surplus, self.blocks = self.blocks, 0
+            surplus, self.blocks, self.in_blocks = self.blocks, 0, 0
             rows.update({block_key(run_id, n): None for n in range(surplus)})
             self.state.rewritten = False
-        while len(self.tail) >= 2 * BLOCK_FACTS:
-            full, self.tail = self.tail[:BLOCK_FACTS], self.tail[BLOCK_FACTS:]
+        tail = self.tail()
+        moved = 0
+        while len(tail) - moved >= 2 * BLOCK_FACTS:
+            full = tail[moved : moved + BLOCK_FACTS]
             rows[block_key(run_id, self.blocks)] = encode_block(full)
             self.blocks += 1
+            moved += BLOCK_FACTS
+        self.in_blocks += moved
         started = self.state.started
         rows[run_key(run_id)] = encode_row(
             RunRow(
@@ -114,7 +127,7 @@ class Entry:
                 blocks=self.blocks,
                 unsealed=sorted(self.state.unsealed),
                 published=self.published,
-                tail=self.tail,
+                tail=tail[moved:],
             )
         )
         return rows
@@ -135,7 +148,7 @@ def load_entry(
         blocks.append(decode_block(block or b""))
     entry = Entry(restore_state(run_id, row, blocks, context, hold=hold))
     entry.blocks = row.blocks
-    entry.tail = row.tail
+    entry.in_blocks = len({fact.sequence for block in blocks for fact in block})
     entry.published = row.published
     entry.closed = row.status is RowStatus.CLOSED
     entry.graded = row.graded

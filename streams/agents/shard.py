@@ -192,7 +192,6 @@ class Shard:
             done = entry.state.apply(envelope, payload, context)
             applied[done] += 1
             if done is Applied.NEW:
-                entry.tail.append(entry.state.facts[envelope.sequence])
                 counts.late += entry.closed
             elif done is Applied.DUPLICATE and entry.is_clean:
                 continue
@@ -365,7 +364,7 @@ class Shard:
             entry.state.calls_dropped = True
             self.rebuilds.add(run_id)
         for earlier in self._unknown.pop(run_id, ()):
-            self._apply_held(entry, *earlier)
+            entry.state.apply(*earlier, self.context)
         return entry
 
     def _find_stored(
@@ -418,10 +417,6 @@ class Shard:
         else:
             counts.unknown += 1
             held.append((envelope, payload))
-
-    def _apply_held(self, entry: Entry, envelope: Envelope, payload: Payload) -> None:
-        if entry.state.apply(envelope, payload, self.context) is Applied.NEW:
-            entry.tail.append(entry.state.facts[envelope.sequence])
 
 
 _MAX_STRANGERS = 100_000

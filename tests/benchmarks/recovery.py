@@ -141,8 +141,7 @@ def _rows(context: Context, count: int) -> Iterator[bytes]:
         envelope, payload = decode_event(event.data)
         if payload is not None:
             state.apply(envelope, payload, context)
-            entry.tail.append(state.facts[envelope.sequence])
-    state.unsealed.clear()
+    state.unsealed = ()
     entry.closed = entry.graded = True
     tasks = [f"task-{number}" for number in range(SHAPE.tasks)]
     entry.published = {
