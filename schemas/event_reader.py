@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
@@ -394,27 +395,36 @@ def _string(token: bytes) -> str | None:
         return None
 
 
-def runs_of_rejected(data: bytes) -> tuple[str, ...]:
-    """The runs that bytes which are no event belong to, if they say so.
+def runs_of_rejected(data: bytes, key: bytes | None = None) -> tuple[str, ...]:
+    """The runs that bytes which are no event belong to, as far as can be told.
 
     Evidence of those runs is missing, so their gates have to close. So this
     takes whatever ``decode_event`` refuses: a lone surrogate or endless nesting
-    in what the event carries, a key twice, a document that breaks off.
+    in what the event carries, a key twice, a document that breaks off, no
+    document at all.
 
     Args:
         data: Of any size; read in one pass.
+        key: The record's key, where it came from a topic: hosts key events by
+            their run, also those whose bytes do not name it.
 
     Returns:
-        Each ``runId`` of an outermost object, once; none where the bytes name
-        none, or say by their ``type`` that they would not have been read.
+        Each ``runId`` of an outermost object, and the key, once; none where
+        neither names one, or the bytes say by their ``type`` that they would
+        not have been read.
     """
     run_ids: dict[str, None] = {}
     types = set()
-    for key, value in _outer_members(data):
-        if key == "type":
+    for name, value in _outer_members(data):
+        if name == "type":
             types.add(value)
-        elif key == "runId" and 1 <= len(value) <= MAX_RUN_ID_LENGTH:
+        elif name == "runId" and 1 <= len(value) <= MAX_RUN_ID_LENGTH:
             run_ids[value] = None
+    if key:
+        with suppress(UnicodeDecodeError):
+            run_id = key.decode()
+            if len(run_id) <= MAX_RUN_ID_LENGTH:
+                run_ids[run_id] = None
     if types and types.isdisjoint(_CALL_TYPES) and types.isdisjoint(_READERS):
         return ()
     return tuple(run_ids)

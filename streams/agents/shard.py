@@ -179,7 +179,7 @@ class Shard:
                 envelope, payload = decode_event(record.value or b"")
             except DecodeError as error:
                 self.rejected.append((topic, record, error))
-                self._lose(record.value or b"")
+                self._lose(record)
                 continue
             if payload is None:
                 continue
@@ -310,9 +310,9 @@ class Shard:
         for run_id in list(islice(clean, surplus)):
             del self.runs[run_id]
 
-    def _lose(self, data: bytes) -> None:
+    def _lose(self, record: Record) -> None:
         """Closes the runs whose event cannot be read, if they can be told."""
-        for run_id in runs_of_rejected(data):
+        for run_id in runs_of_rejected(record.value or b"", record.key):
             entry = self.find(run_id)
             if entry is not None:
                 entry.state.unreadable = True

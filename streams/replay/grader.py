@@ -128,7 +128,7 @@ class FileGrader:
             except DecodeError as error:
                 self.rejected += 1
                 self._reject(source, line.number, error)
-                self._lose(line.start if data is None else data)
+                self._lose(line.start if data is None else data, line.key)
                 continue
             if state.completed is not None or state.ended is not None:
                 self._cooling[envelope.run_id] = None
@@ -140,9 +140,9 @@ class FileGrader:
         self.overflowed += counts[Applied.OVERFLOW]
         self._retire_cooled(0 if self._emit is not None else COOLING_RUNS)
 
-    def _lose(self, data: bytes) -> None:
+    def _lose(self, data: bytes, key: bytes | None) -> None:
         """Closes the runs whose event cannot be read, if they can be told."""
-        for run_id in runs_of_rejected(data):
+        for run_id in runs_of_rejected(data, key):
             state = self._runs.get(run_id) or self._open(run_id)
             state.unreadable = True
             if state.completed is not None or state.ended is not None:

@@ -45,11 +45,13 @@ class Line(msgspec.Struct, frozen=True, gc=False):
             than an event may be, which is skipped and not kept.
         start: Of a line that was skipped, the first bytes: they may name its
             run.
+        key: Of a record of a topic, its key; files have none.
     """
 
     number: int
     data: bytes | None
     start: bytes = b""
+    key: bytes | None = None
 
 
 class LogStream(Protocol):

@@ -114,6 +114,9 @@ def _add(
     if not held:
         return
     source = f"{held[0].topic}/{held[0].partition}"
-    grader.add(source, [Line(record.offset, record.value or b"") for record in held])
+    grader.add(
+        source,
+        [Line(one.offset, one.value or b"", key=one.key) for one in held],
+    )
     if progress is not None:
         progress(len(held))

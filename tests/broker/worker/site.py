@@ -19,9 +19,12 @@ from typing import Any, Self
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from streams.core.context import Context
 from streams.kafka import connect
-from streams.settings import Partitioner, Settings
+from streams.settings import Partitioner, Settings, policy_from
+from streams.suites import compile_suites, digester_from, load_directory
 from streams.topics import TopicNames, names_from, partition_for, table_from
+from streams.verify import Verified, verify
 from tests.broker.worker.oracle import Expected, differences, grade
 from tests.broker.worker.process import PATIENCE_S, WorkerProcess
 from tests.broker.worker.workload import (
@@ -216,6 +219,16 @@ class Site:
         await self.publish(*(run.log for run in runs))
         wanted = {run.run_id for run in runs}
         await self.published.wait_for(lambda seen: wanted <= seen.fences)
+
+    async def verified(self, *, repair: bool = False) -> Verified:
+        """What ``verify`` says of it."""
+        digester = digester_from(self.settings)
+        context = Context(
+            policy=policy_from(self.settings),
+            digester=digester,
+            suites=compile_suites(load_directory(self.home / "suites"), digester),
+        )
+        return await verify(self.settings, context, repair=repair)
 
     async def commits_all(self) -> None:
         """Waits until the group has committed all that the sources hold."""

@@ -102,23 +102,49 @@ async def test_what_is_no_event_is_parked_and_all_else_graded(
     assert len(POISON) == await worker.metric("pathgate_dead_letters_total")
 
 
-async def test_an_unreadable_call_closes_its_run(make_site: MakeSite) -> None:
-    """A forbidden call with a broken digest: its run does not pass without it."""
+def _spoil_digest(event: bytes) -> bytes:
+    return event.replace(b'"toolName"', b'"argsHash": "zz", "toolName"')
+
+
+def _frame(event: bytes) -> bytes:
+    return b"\x00\x00\x00\x00\x07" + event[len(event) // 2 :]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(_spoil_digest, id="payload"),
+        pytest.param(_frame, id="the-key-alone-names-the-run"),
+        pytest.param(lambda _event: None, id="tombstone"),
+    ],
+)
+async def test_an_unreadable_call_closes_its_run(
+    make_site: MakeSite, spoil: Callable[[bytes], bytes | None]
+) -> None:
+    """A forbidden call that cannot be read: its run does not pass without it."""
     site = await make_site(suites=[GATED])
     worker = await site.worker()
     run = gated_run("acme/run-000000000001", "search", "wire_money")
-    bad = run.log[2].data.replace(b'"toolName"', b'"argsHash": "zz", "toolName"')
-    lines = [event.data for event in run.log]
-    lines[2] = bad
+    call = run.log[2].data
+    assert b"wire_money" in call
+    lines: list[bytes | None] = [event.data for event in run.log]
+    lines[2] = spoil(call)
     async with site.host() as host:
         for event, data in zip(run.log, lines, strict=True):
             await host.producer.send_and_wait(
                 site.topic_of(event), data, run.run_id.encode()
             )
-    await site.settles(site.expected(lines))
+    # A file has no keys: there the run has to be named by the bytes.
+    named = [line.data for line in run.log]
+    named[2] = _spoil_digest(call)
+    await site.settles(site.expected(named))
     records = site.published.summaries(run.run_id)
     assert [False] * len(records) == [one["summary"]["passed"] for one in records]
     assert "calls-dropped" in reason_codes(records[-1])
+    await site.commits_all()
+    # The topics are read by the same rule; with a run of each partition's end.
+    found = await site.verified()
+    assert (1 + PARTITIONS, ()) == (found.runs, found.findings)
     assert 0 == await worker.stop()
 
 

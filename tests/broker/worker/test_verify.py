@@ -9,31 +9,17 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from streams.agents.control import Control, ControlKind, control_record
-from streams.core.context import Context
 from streams.core.evidence import Call
 from streams.core.rows import decode_row, encode_row
 from streams.kafka import client_options, open_reader
-from streams.settings import policy_from
-from streams.suites import compile_suites, digester_from, load_directory
 from streams.tables import run_key
-from streams.verify import Fault, Verified, verify
+from streams.verify import Fault, Verified
 from tests.broker.worker.site import Site
 from tests.broker.worker.workload import GATED, RunLog, gated_run
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.kafka]
 
 MakeSite = Callable[..., Awaitable[Site]]
-
-
-async def checked(site: Site, *, repair: bool = False) -> Verified:
-    """What ``verify`` says of the site."""
-    digester = digester_from(site.settings)
-    context = Context(
-        policy=policy_from(site.settings),
-        digester=digester,
-        suites=compile_suites(load_directory(site.home / "suites"), digester),
-    )
-    return await verify(site.settings, context, repair=repair)
 
 
 def faults(found: Verified) -> set[tuple[str, Fault]]:
@@ -63,7 +49,7 @@ async def graded(make_site: MakeSite) -> Graded:
 async def test_what_agrees_is_left_alone(make_site: MakeSite) -> None:
     """Two runs, nothing falsified: nothing found, nothing asked for."""
     made = await graded(make_site)
-    found = await checked(made.site, repair=True)
+    found = await made.site.verified(repair=True)
     assert (2, (), 0) == (found.runs, found.findings, found.repairs)
 
 
@@ -79,13 +65,13 @@ async def test_falsified_record_is_found_and_mended(make_site: MakeSite) -> None
         await host.producer.send_and_wait(
             site.names.suite_summary, lie, run_id.encode(), site.home_of(run_id)
         )
-    assert {(run_id, Fault.SUITE_RECORD)} == faults(await checked(site))
+    assert {(run_id, Fault.SUITE_RECORD)} == faults(await site.verified())
 
-    assert 1 == (await checked(site, repair=True)).repairs
+    assert 1 == (await site.verified(repair=True)).repairs
     await site.published.wait_for(
         lambda seen: len(seen.history(run_id)) >= 3 and seen.suites[run_id] == truth
     )
-    assert set() == faults(await checked(site))
+    assert set() == faults(await site.verified())
 
 
 async def test_falsified_row_is_found_and_mended(make_site: MakeSite) -> None:
@@ -112,13 +98,13 @@ async def test_falsified_row_is_found_and_mended(make_site: MakeSite) -> None:
             site.home_of(run_id),
         )
     await site.worker("w2")
-    assert {(run_id, Fault.STATE_ROW)} == faults(await checked(site))
+    assert {(run_id, Fault.STATE_ROW)} == faults(await site.verified())
 
-    assert 1 == (await checked(site, repair=True)).repairs
+    assert 1 == (await site.verified(repair=True)).repairs
     # Written anew with the rebuilt state: a further revision of the same bytes.
     await site.published.wait_for(lambda seen: len(seen.history(run_id)) >= 2)
     await site.commits_all()
-    assert set() == faults(await checked(site))
+    assert set() == faults(await site.verified())
     rebuilt = decode_row(await newest_row(site, run_id))
     assert "wire_money" in [f.tool for f in rebuilt.tail if isinstance(f, Call)]
 

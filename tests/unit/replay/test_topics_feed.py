@@ -77,6 +77,18 @@ async def test_a_forbidden_call_is_graded_whatever_the_keys(
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("value", [b"", b"\x00\x00\x00\x00\x07wire", b'{"payload":{'])
+async def test_a_call_that_only_its_key_names_closes_the_run(value: bytes) -> None:
+    """It may have been a forbidden one; the score alone is over the bar."""
+    (suite,), _ = await graded(value, RUN.encode(), RUN.encode())
+    assert b'"calls-dropped"' in suite
+    assert b'"passed":false' in suite
+    # Of nobody known: the gate has nothing against this run.
+    (suite,), _ = await graded(value, b"acme/other", RUN.encode())
+    assert b'"calls-dropped"' not in suite
+
+
+@pytest.mark.asyncio
 async def test_calls_of_ordinary_runs_are_passed_over() -> None:
     """Their key is their run's and no eval's: three events are read, not four."""
     other = "acme/run-0000000000000002"

@@ -75,3 +75,36 @@ def test_a_type_that_is_not_read_closes_no_run() -> None:
     assert runs_of_rejected(other) == ()
     # Of two types, the one that is read decides.
     assert runs_of_rejected(other + b',"type":"eval.scored"') == (RUN,)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\x00\x00\x00\x00\x07\x02acme", id="framing"),
+        pytest.param(b"[" + event() + b"]", id="list"),
+        pytest.param(event(envelope={"runId": None}), id="no-run"),
+        pytest.param(b'{"payload":{"inputs":"', id="breaks-off-before-the-run"),
+    ],
+)
+def test_the_key_names_the_run_where_the_bytes_do_not(data: bytes) -> None:
+    """Hosts key events by their run, whatever became of the value."""
+    assert runs_of_rejected(data) == ()
+    assert runs_of_rejected(data, RUN.encode()) == (RUN,)
+
+
+def test_a_key_that_names_another_run_closes_both() -> None:
+    """Nobody can say which of the two the event was of."""
+    broken = event()[:-1]
+    assert runs_of_rejected(broken, b"acme/other") == (RUN, "acme/other")
+    assert runs_of_rejected(broken, RUN.encode()) == (RUN,)
+
+
+@pytest.mark.parametrize(
+    "key", [None, b"", b"\xff\xfe", b"x" * (MAX_RUN_ID_LENGTH + 1)]
+)
+def test_a_key_that_is_no_run_id_closes_none(key: bytes | None) -> None:
+    """Nor does the key of an event that would not have been read."""
+    assert runs_of_rejected(b"{", key) == ()
+    other = event(envelope={"type": '"agent.thought"'})[:-1]
+    assert runs_of_rejected(other, RUN.encode()) == ()
