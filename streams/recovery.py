@@ -15,8 +15,8 @@ from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.types import TP
 
-from streams.ingest import Record, read_bulk
-from streams.kafka import LogReader, open_reader
+from streams.ingest import read_bulk
+from streams.kafka import LogReader, Record, open_reader
 from streams.settings import Settings
 from streams.store import batch_of
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 
-from streams.ingest.chunk import Record
-from streams.ingest.unpack import Unpacker
+from streams.kafka import Record
+from streams.kafka.unpack import Unpacker
 
 _FETCH_WAIT_S = 0.5
 

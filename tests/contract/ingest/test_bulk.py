@@ -19,7 +19,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from streams.ingest import read_bulk
-from tests.contract.ingest.batches import COMMIT, batch
+from tests.contract.kafka.batches import COMMIT, batch
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
