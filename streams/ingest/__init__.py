@@ -18,7 +18,6 @@ It leans on internals of one minor version each of Faust and aiokafka, which
 ``tests/contract/ingest`` pins and ``install`` checks.
 """
 
-from streams.ingest.bulk import read_bulk
 from streams.ingest.chunk import Chunk
 from streams.ingest.consumer import BatchConsumer
 from streams.ingest.errors import IngestError
@@ -30,5 +29,4 @@ __all__ = [
     "Chunk",
     "IngestError",
     "install",
-    "read_bulk",
 ]

@@ -1,4 +1,4 @@
-"""How pathgate talks to the brokers: security, topics, rights."""
+"""How pathgate talks to the brokers: security, topics, rights, stretches of logs."""
 
 from streams.kafka.cluster import (
     Cluster,
