@@ -142,8 +142,10 @@ async def test_an_end_that_was_deleted_meanwhile_is_reached() -> None:
 
 @pytest.mark.asyncio
 async def test_a_stretch_without_offsets_is_not_read() -> None:
-    """There is nothing to wait for."""
-    assert {} == await read(Log({}), {A0: (3, 3)})
+    """There is nothing to wait for: no response is asked for."""
+    log = Log({A0: [batch(3, range(1))]})
+    assert {} == await read(log, {A0: (3, 3)})
+    assert log._answers[A0]
 
 
 @pytest.mark.asyncio
