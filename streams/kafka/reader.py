@@ -11,7 +11,6 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
@@ -85,9 +84,7 @@ class LogReader:
             for place, (start, end) in spans.items()
             if start < end
         }
-        self._consumer.assign(list(ends))
-        for tp in ends:
-            self._consumer.seek(tp, spans[tp][0])
+        self._begin({tp: spans[tp][0] for tp in ends})
         while ends:
             parts = await self._take()
             for tp, records in parts.items():
@@ -103,24 +100,36 @@ class LogReader:
                 if records:
                     yield tp, records
 
-    async def follow(self, topic: str, partitions: Iterable[int]) -> AsyncIterator[Any]:
-        """All records of a topic from its beginning, for ever.
+    async def follow(
+        self, starts: Mapping[Place, int]
+    ) -> AsyncIterator[tuple[Place, list[Record]]]:
+        """All records from these offsets on, for ever.
+
+        Args:
+            starts: (topic, partition) -> first offset.
 
         Yields:
-            Lists of records; an empty one whenever nothing came for a while.
+            As ``read``.
+
+        Raises:
+            KafkaError: As ``read``; so is ``CorruptRecordException``.
         """
-        tps = [TopicPartition(topic, partition) for partition in partitions]
-        self._consumer.assign(tps)
-        await self._consumer.seek_to_beginning(*tps)
+        self._begin({TopicPartition(*place): start for place, start in starts.items()})
         while True:
-            fetched = await self._consumer.getmany(timeout_ms=_FETCH_WAIT_S * 1000)
-            yield [record for records in fetched.values() for record in records]
+            for tp, records in (await self._take()).items():
+                if records:
+                    yield tp, records
 
     async def partitions_of(self, topic: str) -> list[int]:
         """The partitions of a topic, ascending; empty if there is no such topic."""
         # The public call knows subscribed topics only.
         cluster = await self._consumer._client.fetch_all_metadata()
         return sorted(cluster.partitions_for_topic(topic) or ())
+
+    def _begin(self, starts: Mapping[TopicPartition, int]) -> None:
+        self._consumer.assign(list(starts))
+        for tp, start in starts.items():
+            self._consumer.seek(tp, start)
 
     async def _take(self) -> dict[TopicPartition, list[Record]]:
         """Takes all responses there are; waits for some, but not for ever."""
