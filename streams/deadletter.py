@@ -7,7 +7,7 @@ stack trace, no text of the event. The value is left out unless asked for.
 import hashlib
 
 from schemas.errors import DecodeError
-from streams.ingest import Record
+from streams.kafka import Record
 from streams.publish import Outgoing
 from streams.settings import DeadLetterBody
 

@@ -15,8 +15,7 @@ from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.types import TP
 
-from streams.ingest import Record, read_bulk
-from streams.kafka import LogReader, open_reader
+from streams.kafka import LogReader, Record, open_reader
 from streams.settings import Settings
 from streams.store import batch_of
 
@@ -62,7 +61,7 @@ class BulkRecovery(Recovery):
         left = sum(end - start for start, end in spans.values())
         table: Any = self.tables._changelogs
         with unlogged_writes() as write:
-            async for place, records in read_bulk(reader.consumer, spans):
+            async for place, records in reader.read(spans):
                 tp = TP(*place)
                 write(table[tp.topic].data, tp.partition, records)
                 offsets[tp] = records[-1].offset

@@ -1,7 +1,7 @@
 """Suites from the compacted topic, as they are published."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -9,7 +9,7 @@ from schemas.codec import decode_suite
 from schemas.errors import SuiteError
 from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
-from streams.kafka import open_reader
+from streams.kafka import Record, open_reader
 from streams.settings import Settings
 from streams.topics import names_from
 
@@ -34,35 +34,32 @@ async def follow_suites(
     topic = names_from(settings).suite_definition
     async with open_reader(settings) as reader:
         partitions = await reader.partitions_of(topic)
-        if not partitions:
-            caught_up.set()
-            return
         spans = await reader.span((topic, partition) for partition in partitions)
-        missing = sum(end > start for start, end in spans.values())
-        reached: set[int] = set()
-        if not missing:
-            caught_up.set()
-        async for records in reader.follow(topic, partitions):
-            for record in records:
-                source = f"{topic}/{record.partition}/{record.offset}"
-                if record.value is not None:
-                    _learn(record.value, source, digester, learn)
-                if record.offset + 1 >= spans[topic, record.partition][1]:
-                    reached.add(record.partition)
-            if len(reached) >= missing or not records:
-                caught_up.set()
+        async for place, records in reader.read(spans):
+            _learn(place, records, digester, learn)
+        caught_up.set()
+        if not partitions:
+            return
+        ends = {place: end for place, (_, end) in spans.items()}
+        async for place, records in reader.follow(ends):
+            _learn(place, records, digester, learn)
 
 
 def _learn(
-    value: bytes,
-    source: str,
+    place: tuple[str, int],
+    records: Iterable[Record],
     digester: ArgsDigester,
     learn: Callable[[CompiledSuite], None],
 ) -> None:
-    try:
-        suite = decode_suite(value, source)
-        learn(CompiledSuite(suite, digester, {}, source))
-    except SuiteError as error:
-        logger.error(  # noqa: TRY400  # the text says all; a trace says nothing more
-            "suite_unusable", source=error.source, path=error.path
-        )
+    topic, partition = place
+    for record in records:
+        if record.value is None:
+            continue
+        source = f"{topic}/{partition}/{record.offset}"
+        try:
+            suite = decode_suite(record.value, source)
+            learn(CompiledSuite(suite, digester, {}, source))
+        except SuiteError as error:
+            logger.error(  # noqa: TRY400  # the text says all; a trace says nothing more
+                "suite_unusable", source=error.source, path=error.path
+            )

@@ -163,8 +163,8 @@ async def _load(reader: LogReader, settings: Settings, store: _Store) -> None:
         for topic in topics
         for partition in await reader.partitions_of(topic)
     ]
-    async for records in reader.read(await reader.span(places)):
-        store.put([(r.topic, r.key, r.value) for r in records if r.key is not None])
+    async for (topic, _), records in reader.read(await reader.span(places)):
+        store.put([(topic, r.key, r.value) for r in records if r.key is not None])
 
 
 class _Check:

@@ -11,7 +11,6 @@ from typing import Self
 
 import msgspec
 import structlog
-from aiokafka import ConsumerRecord
 from faust.types import TP
 
 from schemas.codec import decode_event, runs_of_rejected
@@ -22,7 +21,7 @@ from streams.clock import Clock
 from streams.core.context import Context
 from streams.core.evidence import Fact
 from streams.core.run import RunState
-from streams.kafka import open_reader
+from streams.kafka import Record, open_reader
 from streams.settings import Settings
 from streams.tables import Span, run_of_key
 from streams.topics import TopicNames, partition_for
@@ -66,7 +65,7 @@ class Baselines:
         found: float | None = None
         async with open_reader(settings) as reader:
             spans = await reader.span([(self._topic, partition)])
-            async for records in reader.read(spans):
+            async for _, records in reader.read(spans):
                 for record in records:
                     if record.key == key:
                         found = _aggregate(record.value)
@@ -95,7 +94,7 @@ async def runs_written(settings: Settings, span: Span) -> set[str]:
     found = set()
     async with open_reader(settings) as reader:
         place = (span.topic, span.partition)
-        async for records in reader.read({place: (span.first, span.end)}):
+        async for _, records in reader.read({place: (span.first, span.end)}):
             found |= {run_of_key(record.key) for record in records if record.key}
     return found
 
@@ -137,9 +136,9 @@ class Rebuilder:
                 for run_id in run_ids
                 if (entry := shard.find(run_id)) is not None
             }
-            async for records in reader.read(spans):
+            async for _, records in reader.read(spans):
                 for record in records:
-                    self._fold(fresh, record.value)
+                    self._fold(fresh, record)
                 await asyncio.sleep(0)
         rebuilt = 0
         for run_id, state in fresh.items():
@@ -157,11 +156,12 @@ class Rebuilder:
             left_alone=len(run_ids) - rebuilt,
         )
 
-    def _fold(self, fresh: Mapping[str, RunState], value: bytes | None) -> None:
+    def _fold(self, fresh: Mapping[str, RunState], record: Record) -> None:
+        value = record.value or b""
         try:
-            envelope, payload = decode_event(value or b"")
+            envelope, payload = decode_event(value)
         except DecodeError:
-            for run_id in runs_of_rejected(value or b""):
+            for run_id in runs_of_rejected(value, record.key):
                 if run_id in fresh:
                     fresh[run_id].unreadable = True
             return
@@ -307,8 +307,8 @@ class LateStarts:
                 for place, first in firsts.items()
                 if first is not None
             }
-            async for records in reader.read(spans):
-                shard = shards[records[0].partition]
+            async for (_, partition), records in reader.read(spans):
+                shard = shards[partition]
                 for run_id in _run_ids(records):
                     shard.remember_dropped(run_id)
                 await asyncio.sleep(0)
@@ -329,7 +329,7 @@ class LateStarts:
 _RECHECK_S = 0.1
 
 
-def _run_ids(records: Iterable[ConsumerRecord]) -> set[str]:
+def _run_ids(records: Iterable[Record]) -> set[str]:
     found = set()
     for record in records:
         value = record.value or b""
@@ -337,5 +337,5 @@ def _run_ids(records: Iterable[ConsumerRecord]) -> set[str]:
             envelope, _ = decode_event(value)
             found.add(envelope.run_id)
         except DecodeError:
-            found.update(runs_of_rejected(value))
+            found.update(runs_of_rejected(value, record.key))
     return found

@@ -25,7 +25,7 @@ from streams.core.bloom import RotatingBloom
 from streams.core.context import Context
 from streams.core.rows import RowStatus, decode_head
 from streams.core.run import Applied, RunState
-from streams.ingest import Record
+from streams.kafka import Record
 from streams.tables import PartitionRows, run_key
 
 

@@ -18,8 +18,7 @@ It leans on internals of one minor version each of Faust and aiokafka, which
 ``tests/contract/ingest`` pins and ``install`` checks.
 """
 
-from streams.ingest.bulk import read_bulk
-from streams.ingest.chunk import Chunk, Record
+from streams.ingest.chunk import Chunk
 from streams.ingest.consumer import BatchConsumer
 from streams.ingest.errors import IngestError
 from streams.ingest.transport import BatchTransport, install
@@ -29,7 +28,5 @@ __all__ = [
     "BatchTransport",
     "Chunk",
     "IngestError",
-    "Record",
     "install",
-    "read_bulk",
 ]

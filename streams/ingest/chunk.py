@@ -3,40 +3,10 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Protocol
 
 from faust.types import TP
 
-
-class Record(Protocol):
-    """One record of a chunk, as aiokafka's decoder gives it.
-
-    aiokafka's ``ConsumerRecord`` fits too. Topic and partition are the chunk's.
-    """
-
-    @property
-    def offset(self) -> int:
-        """Place in the partition."""
-
-    @property
-    def timestamp(self) -> int:
-        """Milliseconds since the epoch."""
-
-    @property
-    def timestamp_type(self) -> int | None:
-        """0: the producer's clock, 1: the broker's; None in records of magic 0."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The key's bytes; None where the producer gave none."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The value's bytes; None in a tombstone."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """Headers in the producer's order; a name may come twice."""
+from streams.kafka import Record
 
 
 class Chunk:

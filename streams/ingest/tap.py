@@ -24,8 +24,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Transport
 from faust.types import TP
 from mode.threads import ServiceThread, WorkerThread
 
-from streams.ingest.chunk import Record
-from streams.ingest.unpack import Unpacker
+from streams.kafka.unpack import Record, Unpacker
 
 _T = TypeVar("_T")
 

@@ -1,4 +1,4 @@
-"""How pathgate talks to the brokers: security, topics, rights."""
+"""How pathgate talks to the brokers: security, topics, rights, stretches of logs."""
 
 from streams.kafka.cluster import (
     Cluster,
@@ -10,6 +10,7 @@ from streams.kafka.cluster import (
 )
 from streams.kafka.reader import LogReader, open_reader
 from streams.kafka.security import client_options, security_context
+from streams.kafka.unpack import Record
 
 __all__ = [
     "Cluster",
@@ -17,6 +18,7 @@ __all__ = [
     "Creation",
     "LogReader",
     "MissingRight",
+    "Record",
     "Survey",
     "client_options",
     "connect",

@@ -28,7 +28,7 @@ async def read_newest(settings: Settings, topic: str) -> dict[bytes, bytes]:
         async with open_reader(settings) as reader:
             partitions = await reader.partitions_of(topic)
             spans = await reader.span((topic, number) for number in partitions)
-            async for records in reader.read(spans):
+            async for _, records in reader.read(spans):
                 newest |= {r.key: r.value for r in records if r.key is not None}
     except TopicAuthorizationFailedError as error:
         raise AccessDeniedError(

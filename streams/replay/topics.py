@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from aiokafka import ConsumerRecord
-
 from schemas.codec import decode_event
 from schemas.errors import DecodeError
-from streams.kafka import LogReader
+from streams.kafka import LogReader, Record
 from streams.replay.grader import FileGrader
 from streams.replay.reader import Line
 from streams.settings import Settings
 from streams.topics import names_from
 
-Spans = Mapping[tuple[str, int], tuple[int, int]]
+Place = tuple[str, int]
+Spans = Mapping[Place, tuple[int, int]]
 
 
 async def feed_topics(
@@ -48,10 +47,12 @@ async def feed_topics(
     others = {place: span for place, span in spans.items() if place not in calls}
     marked = {names.eval_started, names.eval_scored}
     evals: set[bytes] = set()
-    async for records in reader.read(others):
-        if records[0].topic in marked:
+    async for place, records in reader.read(others):
+        if place[0] in marked:
             evals.update(_run_ids(records))
-        _add(grader, records, progress)
+        _add(grader, place, records)
+        if progress is not None:
+            progress(len(records))
     await _feed(grader, reader, calls, evals, progress)
 
 
@@ -62,18 +63,18 @@ async def _feed(
     evals: set[bytes] | None,
     progress: Callable[[int], None] | None,
 ) -> None:
-    async for records in reader.read(spans):
+    async for place, records in reader.read(spans):
         wanted = [
             record
             for record in records
             if evals is None or not _is_ordinary(record, evals)
         ]
-        _add(grader, wanted, None)
+        _add(grader, place, wanted)
         if progress is not None:
             progress(len(records))
 
 
-def _run_ids(records: Iterable[ConsumerRecord]) -> Iterator[bytes]:
+def _run_ids(records: Iterable[Record]) -> Iterator[bytes]:
     for record in records:
         try:
             envelope, _ = decode_event(record.value or b"")
@@ -83,7 +84,7 @@ def _run_ids(records: Iterable[ConsumerRecord]) -> Iterator[bytes]:
         yield envelope.run_id.encode()
 
 
-def _is_ordinary(record: ConsumerRecord, evals: set[bytes]) -> bool:
+def _is_ordinary(record: Record, evals: set[bytes]) -> bool:
     """Whether a call is, without doubt, of a run that is no eval.
 
     A key is believed only where the event spells it as its run: hosts that key
@@ -105,18 +106,7 @@ _RUN_ID = b'"runId"'
 _MOST_SPACE = 16
 
 
-def _add(
-    grader: FileGrader,
-    records: Iterable[ConsumerRecord],
-    progress: Callable[[int], None] | None,
-) -> None:
-    held = list(records)
-    if not held:
-        return
-    source = f"{held[0].topic}/{held[0].partition}"
-    grader.add(
-        source,
-        [Line(one.offset, one.value or b"", key=one.key) for one in held],
-    )
-    if progress is not None:
-        progress(len(held))
+def _add(grader: FileGrader, place: Place, records: Iterable[Record]) -> None:
+    topic, partition = place
+    lines = [Line(one.offset, one.value or b"", key=one.key) for one in records]
+    grader.add(f"{topic}/{partition}", lines)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streams.agents.shard import Counts, Shard
-from streams.ingest import Record
+from streams.kafka import Record
 from streams.logs import configure
 from streams.serve import serve
 from streams.settings import Settings

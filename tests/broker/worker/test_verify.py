@@ -114,7 +114,7 @@ async def newest_row(site: Site, run_id: str) -> bytes:
     place = (site.names.runs_changelog, site.home_of(run_id))
     found = b""
     async with open_reader(site.settings) as reader:
-        async for records in reader.read(await reader.span([place])):
+        async for _, records in reader.read(await reader.span([place])):
             for record in records:
                 if record.key == run_key(run_id):
                     found = record.value or b""

@@ -26,7 +26,7 @@ from faust.types import TP, EventT, TopicT
 from streams import ingest
 from streams.ingest.ledger import Ledger
 from streams.ingest.tap import BatchConsumerThread, Demand, Taken
-from tests.contract.ingest.batches import batch
+from tests.contract.kafka.batches import batch
 
 A0, A1, B0 = TP("a", 0), TP("a", 1), TP("b", 0)
 

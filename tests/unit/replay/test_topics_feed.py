@@ -34,13 +34,15 @@ class FakeReader:
     async def span(self, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
         return {place: (0, len(self._topics[place[0]])) for place in places}
 
-    async def read(self, spans: dict[Place, object]) -> AsyncIterator[list[Record]]:
-        for topic, _ in spans:
-            yield self._topics[topic]
+    async def read(
+        self, spans: dict[Place, object]
+    ) -> AsyncIterator[tuple[Place, list[Record]]]:
+        for place in spans:
+            yield place, self._topics[place[0]]
 
 
-def record(topic: str, value: bytes, key: bytes | None) -> Record:
-    return Record(topic=topic, partition=0, offset=0, key=key, value=value)
+def record(value: bytes, key: bytes | None) -> Record:
+    return Record(offset=0, key=key, value=value)
 
 
 async def graded(
@@ -49,10 +51,10 @@ async def graded(
     """The suite records, and how many events were read."""
     started, scored, completed = Log(RUN).start().score("t", 0.9).completed(0.9).lines
     topics = {
-        NAMES.eval_started: [record(NAMES.eval_started, started, mark_key)],
-        NAMES.eval_scored: [record(NAMES.eval_scored, scored, mark_key)],
-        NAMES.eval_completed: [record(NAMES.eval_completed, completed, mark_key)],
-        NAMES.tool_called: [record(NAMES.tool_called, call, call_key)],
+        NAMES.eval_started: [record(started, mark_key)],
+        NAMES.eval_scored: [record(scored, mark_key)],
+        NAMES.eval_completed: [record(completed, mark_key)],
+        NAMES.tool_called: [record(call, call_key)],
     }
     with FileGrader(make_context(SUITE), lambda *_: None) as grader:
         reader = cast("LogReader", FakeReader(topics))

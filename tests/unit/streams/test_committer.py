@@ -19,7 +19,7 @@ from streams.agents.shard import Options, Shard
 from streams.agents.sweep import Sweeper
 from streams.clock import SystemClock
 from streams.core.context import Context
-from streams.ingest import Record
+from streams.kafka import Record
 from streams.metrics import Build, KnownLabels, Metrics
 from streams.publish import Outgoing, Publisher, PublishError
 from streams.settings import Settings, policy_from

@@ -14,7 +14,8 @@ from streams.agents.hub import Hub
 from streams.agents.services import Services
 from streams.agents.shard import Counts, Shard, Unknown
 from streams.clock import SystemClock
-from streams.ingest import BatchConsumer, Chunk, Record
+from streams.ingest import BatchConsumer, Chunk
+from streams.kafka import Record
 from streams.metrics import Build, KnownLabels, Metrics
 from streams.settings import Settings
 from streams.topics import names_from

@@ -8,14 +8,43 @@ is compiled, fills a list: 0.38 us.
 
 # ruff: noqa: SLF001 - leans on internals, which tests/contract/ingest pins
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, islice
-from typing import Any
+from typing import Any, Protocol
 
 from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.errors import CorruptRecordException
 
-from streams.ingest.chunk import Record
+
+class Record(Protocol):
+    """One record, as aiokafka's decoder gives it: of no topic or partition.
+
+    aiokafka's ``ConsumerRecord`` fits too.
+    """
+
+    @property
+    def offset(self) -> int:
+        """Place in the partition."""
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch."""
+
+    @property
+    def timestamp_type(self) -> int | None:
+        """0: the producer's clock, 1: the broker's; None in records of magic 0."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The key's bytes; None where the producer gave none."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value's bytes; None in a tombstone."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Headers in the producer's order; a name may come twice."""
 
 
 class Unpacker:

@@ -16,8 +16,8 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.ingest.unpack import Unpacker
-from tests.contract.ingest.batches import ABORT, COMMIT, batch
+from streams.kafka.unpack import Unpacker
+from tests.contract.kafka.batches import ABORT, COMMIT, batch
 
 Aborted = Sequence[tuple[int, int]]
 

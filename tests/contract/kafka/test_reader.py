@@ -1,4 +1,4 @@
-"""Bulk reading without a broker: what is given out, and where it ends."""
+"""Reading stretches without a broker: what is given out, and where it ends."""
 
 import asyncio
 from collections import OrderedDict
@@ -11,6 +11,7 @@ from aiokafka.consumer.fetcher import (
     READ_UNCOMMITTED,
     FetchError,
     FetchResult,
+    OffsetResetStrategy,
     PartitionRecords,
 )
 from aiokafka.consumer.subscription_state import SubscriptionState
@@ -18,8 +19,8 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-from streams.ingest import read_bulk
-from tests.contract.ingest.batches import COMMIT, batch
+from streams.kafka import LogReader
+from tests.contract.kafka.batches import COMMIT, batch
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -28,11 +29,12 @@ class Log:
     """A consumer and its fetcher, whose answers are given; the rest is real.
 
     Args:
-        answers: Partition -> responses in their order.
+        answers: Partition -> responses in their order; a number is the answer that
+            the offset asked for is gone, and where the log begins now.
     """
 
     def __init__(
-        self, answers: dict[TopicPartition, Iterable[bytes | Exception]]
+        self, answers: dict[TopicPartition, Iterable[bytes | int | Exception]]
     ) -> None:
         self._fetcher = self
         self._records: OrderedDict[TopicPartition, Any] = OrderedDict()
@@ -48,9 +50,15 @@ class Log:
         """As the consumer."""
         self._state.seek(tp, offset)
 
-    def pause(self, tp: TopicPartition) -> None:
+    def pause(self, *tps: TopicPartition) -> None:
         """As the consumer."""
-        self._state.subscription.assignment.state_value(tp).pause()
+        for tp in tps:
+            self._state.subscription.assignment.state_value(tp).pause()
+
+    async def position(self, tp: TopicPartition) -> int:
+        """As the consumer."""
+        at: int = self._state.subscription.assignment.state_value(tp).position
+        return at
 
     def _create_fetch_waiter(self) -> asyncio.Future[None]:
         waiter = asyncio.get_running_loop().create_future()
@@ -68,12 +76,16 @@ class Log:
             if isinstance(raw, Exception):
                 self._records[tp] = FetchError(error=raw, backoff=0)
                 continue
-            at = assignment.state_value(tp).position
+            state = assignment.state_value(tp)
+            if isinstance(raw, int):
+                state.await_reset(OffsetResetStrategy.EARLIEST)
+                state.reset_to(raw)
+                continue
             records = PartitionRecords(
                 tp,
                 MemoryRecords(raw),
                 [],
-                at,
+                state.position,
                 None,
                 None,
                 check_crcs=True,
@@ -90,9 +102,9 @@ async def read(
     """Partition -> offsets that were given out, in their order."""
     found: dict[int, list[int]] = {}
     places = {(tp.topic, tp.partition): span for tp, span in spans.items()}
-    consumer = cast(AIOKafkaConsumer, log)
+    reader = LogReader(cast(AIOKafkaConsumer, log))
     async with asyncio.timeout(5):
-        async for (_, partition), records in read_bulk(consumer, places):
+        async for (_, partition), records in reader.read(places):
             assert records
             found.setdefault(partition, []).extend(one.offset for one in records)
     return found
@@ -122,9 +134,18 @@ async def test_an_end_without_records_is_reached() -> None:
 
 
 @pytest.mark.asyncio
+async def test_an_end_that_was_deleted_meanwhile_is_reached() -> None:
+    """Retention took the rest: no response will ever come of it."""
+    log = Log({A0: [batch(0, range(2)), 8], A1: [6, batch(6, range(4))]})
+    assert {0: [0, 1], 1: [6, 7]} == await read(log, {A0: (0, 8), A1: (0, 8)})
+
+
+@pytest.mark.asyncio
 async def test_a_stretch_without_offsets_is_not_read() -> None:
-    """There is nothing to wait for."""
-    assert {} == await read(Log({}), {A0: (3, 3)})
+    """There is nothing to wait for: no response is asked for."""
+    log = Log({A0: [batch(3, range(1))]})
+    assert {} == await read(log, {A0: (3, 3)})
+    assert log._answers[A0]
 
 
 @pytest.mark.asyncio
