@@ -39,7 +39,8 @@ class LogReader:
             partitions: (topic, partition), existing ones.
 
         Returns:
-            (topic, partition) -> (first offset kept, offset after the last).
+            (topic, partition) -> (first offset kept, offset after the last that
+            can be read: an open transaction holds it back).
         """
         tps = [TopicPartition(*place) for place in partitions]
         starts = await self._consumer.beginning_offsets(tps)
@@ -62,7 +63,7 @@ class LogReader:
     ) -> AsyncIterator[tuple[Place, list[Record]]]:
         """The records of several stretches, partition by partition as they come.
 
-        A stretch ends where the consumer's position reaches its end: by a record,
+        Records of aborted transactions are left out. A stretch ends where the consumer's position reaches its end: by a record,
         or by what is none (the markers of transactions, what compaction took), or
         because all that was left of it was deleted meanwhile.
 
@@ -175,6 +176,8 @@ async def open_reader(settings: Settings) -> AsyncIterator[LogReader]:
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        # As the worker reads its sources: what was taken back is no evidence.
+        isolation_level="read_committed",
         max_partition_fetch_bytes=4 * 1024 * 1024,
     )
     try:

@@ -48,6 +48,30 @@ async def test_a_marker_at_the_end_is_reached(
         assert [b"0", b"1"] == await values_of(reader, topic, (0, 3))
 
 
+async def test_what_a_transaction_took_back_is_no_evidence(
+    kafka: Kafka, make_topic: MakeTopic, unique_name: Callable[[str], str]
+) -> None:
+    """As the worker reads; while it is undecided the log ends before it."""
+    topic = await make_topic("reader.aborted")
+    async with (
+        open_reader(Settings(bootstrap_servers=kafka.bootstrap)) as reader,
+        AIOKafkaProducer(
+            bootstrap_servers=kafka.bootstrap, transactional_id=unique_name("t")
+        ) as producer,
+    ):
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"kept", partition=0)
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"taken back", partition=0)
+        assert {(topic, 0): (0, 2)} == await reader.span([(topic, 0)])
+        await producer.abort_transaction()
+        # The coordinator answers before its marker is in the log.
+        async with asyncio.timeout(30):
+            while (await reader.span([(topic, 0)]))[topic, 0] != (0, 4):
+                await asyncio.sleep(0.02)
+        assert [b"kept"] == await values_of(reader, topic, (0, 4))
+
+
 @pytest.mark.parametrize(("kept_from", "expected"), [(3, []), (2, [b"2"])])
 async def test_what_was_deleted_meanwhile_is_not_waited_for(
     kafka: Kafka, make_topic: MakeTopic, kept_from: int, expected: list[bytes]
