@@ -73,7 +73,7 @@ class Observed:
             rows += one.sweeper.row_count
             for entry in one.shard.runs.values():
                 runs += not entry.closed
-                trials += len(entry.state.unsealed)
+                trials += entry.state.unsealed_trials
         worker.metrics.set_open(runs, trials, worker.hub.oldest_unsealed_s())
         worker.metrics.set_table_rows(TABLE_NAME, rows)
         worker.metrics.set_recovery_remaining(

@@ -123,10 +123,10 @@ class Committer:
     def seal(self, unsealed: list[Unsealed]) -> None:
         """Takes up scores and endings whose cut has been passed."""
         now_s = self._clock.now_s()
-        self.shard.seal(unsealed)
-        for waited in unsealed:
-            self._metrics.observe_sealing_wait(now_s - waited.seen_at_s)
-        self._metrics.trials_sealed(len(unsealed))
+        trials = self.shard.seal(unsealed)
+        for trial in trials:
+            self._metrics.observe_sealing_wait(now_s - trial.seen_at_s)
+        self._metrics.trials_sealed(len(trials))
         self.wake()
 
     def end_grace(self) -> None:

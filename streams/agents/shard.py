@@ -204,16 +204,23 @@ class Shard:
         counts.overflowed += applied[Applied.OVERFLOW]
         return counts
 
-    def seal(self, unsealed: Iterable[Unsealed]) -> None:
-        """Seals scores and endings whose cut has been passed."""
-        for run_id, sequence, _ in unsealed:
-            entry = self.find(run_id)
+    def seal(self, unsealed: Iterable[Unsealed]) -> list[Unsealed]:
+        """Seals scores and endings whose cut has been passed.
+
+        Returns:
+            The scores among them that were not sealed before.
+        """
+        trials = []
+        for waited in unsealed:
+            entry = self.find(waited.run_id)
             if entry is None:
                 continue
-            entry.waiting.discard(sequence)
-            if sequence in entry.state.unsealed:
-                entry.state.seal(sequence)
+            entry.waiting.discard(waited.sequence)
+            if waited.sequence in entry.state.unsealed:
+                if entry.state.seal(waited.sequence):
+                    trials.append(waited)
                 self.touch(entry)
+        return trials
 
     def drop(self, run_ids: Iterable[str]) -> int:
         """Drops the calls of runs that are still unknown: they are no evals.

@@ -251,10 +251,21 @@ class RunState:
         self._trim()
         self.scored.forget_all()
 
-    def seal(self, sequence: int) -> None:
-        """Marks the score or ending with this ``sequence`` as sealed."""
-        if self._unsealed:
-            self._unsealed.discard(sequence)
+    @property
+    def unsealed_trials(self) -> int:
+        """How many trials are scored and not sealed."""
+        return self._count_scores(self.unsealed)
+
+    def seal(self, sequence: int) -> int:
+        """Marks the score or ending with this ``sequence`` as sealed.
+
+        Returns:
+            How many trials were sealed by that: 1 or 0.
+        """
+        if self._unsealed is None or sequence not in self._unsealed:
+            return 0
+        self._unsealed.discard(sequence)
+        return self._count_scores((sequence,))
 
     def seal_gapless(self, attribution: Attribution) -> int:
         """Seals what no event can be missing before: no sequence is left out.
@@ -268,7 +279,7 @@ class RunState:
             attribution: By node, a trial may reach back to the start.
 
         Returns:
-            How many scores and endings were sealed.
+            How many trials were sealed; of endings that were, nothing is said.
         """
         started, order, unsealed = self.started, self.order, self._unsealed
         if started is None or unsealed is None:
@@ -278,7 +289,11 @@ class RunState:
         else:
             sealed = [s for s in unsealed if self._is_gapless(s, started, attribution)]
         unsealed.difference_update(sealed)
-        return len(sealed)
+        return self._count_scores(sealed)
+
+    def _count_scores(self, sequences: Iterable[int]) -> int:
+        facts = self.facts
+        return sum([isinstance(facts[sequence], Score) for sequence in sequences])
 
     def _is_gapless(
         self, sequence: int, started: Started, attribution: Attribution

@@ -214,7 +214,7 @@ CATALOGUE: tuple[Metric, ...] = (
         name="pathgate_trials_open",
         kind=Kind.GAUGE,
         unit="trials",
-        meaning="Trials that hold calls or a score and are not yet sealed.",
+        meaning="Trials that were scored and are not yet sealed.",
         action="Growing while runs do not: a call topic lags behind the scores.",
     ),
     Metric(

@@ -657,8 +657,10 @@ def test_scores_and_endings_wait_and_starts_and_calls_do_not() -> None:
     lines = Log().start().call("a").score("t").completed().end().lines
     state, _ = fold(lines, make_context(), hold=True)
     assert {2, 3, 4} == state.unsealed
-    state.seal(3)
-    assert {2, 4} == state.unsealed
+    assert 1 == state.unsealed_trials
+    assert (0, {2, 4}) == (state.seal(3), state.unsealed)
+    assert (1, {4}) == (state.seal(2), state.unsealed)
+    assert (0, 0, 0) == (state.seal(2), state.seal(4), state.unsealed_trials)
     in_one_log = RunState(RUN)
     for line in lines:
         apply(in_one_log, line, make_context())
@@ -667,10 +669,13 @@ def test_scores_and_endings_wait_and_starts_and_calls_do_not() -> None:
 
 @pytest.mark.parametrize("attribution", list(Attribution))
 def test_a_log_without_gaps_needs_no_barrier(attribution: Attribution) -> None:
-    """Every number up to a score is taken: no call can be missing."""
+    """Every number up to a score is taken: no call can be missing.
+
+    Two trials are sealed, and the run's ending, which is none.
+    """
     log = Log().start().call("a").score("t").call("b").score("t").end()
     state, _ = fold(log.lines, make_context(), hold=True)
-    assert 3 == state.seal_gapless(attribution)
+    assert 2 == state.seal_gapless(attribution)
     assert set() == state.unsealed
 
 

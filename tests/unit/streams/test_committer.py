@@ -109,6 +109,7 @@ class Bench:
     Args:
         suites_dir: Of the suites.
         cache_runs: Runs kept decoded.
+        hold: Whether scores wait to be sealed.
 
     Attributes:
         outputs: Where records go.
@@ -116,7 +117,9 @@ class Bench:
         is_far_behind: What the committer is told.
     """
 
-    def __init__(self, suites_dir: Path, cache_runs: int = 100) -> None:
+    def __init__(
+        self, suites_dir: Path, cache_runs: int = 100, *, hold: bool = False
+    ) -> None:
         settings = Settings.load({"bootstrap_servers": "nobody:1"}, {})
         names = names_from(settings)
         policy, digester = policy_from(settings), digester_from(settings)
@@ -128,7 +131,7 @@ class Bench:
             cast(PartitionRows, self.rows),
             Context(policy=policy, digester=digester, suites=suites),
             Options(
-                hold=False,
+                hold=hold,
                 belongs=lambda _run_id, _partition: True,
                 host_verdict_grace_s=0.0,
                 cache_runs=cache_runs,
@@ -444,3 +447,40 @@ def test_a_changelog_written_by_another_is_counted(
         }
 
     assert asyncio.run(scenario()) == counted
+
+
+def test_trials_are_counted_once_and_endings_are_none(
+    suites_dir: Path, runs: list[list[bytes]]
+) -> None:
+    """One trial, eval.completed and run.completed; sealed by the call, not the cut."""
+
+    async def scenario() -> None:
+        bench = Bench(suites_dir, hold=True)
+        started, call, *rest = runs[0]
+
+        def value(name: str) -> float | None:
+            return bench.registry.get_sample_value(name)
+
+        async with bench.running():
+            bench.read([started, *rest])
+            await bench.committer.drained()
+            waiting = bench.shard.take_unsealed()
+            assert len(waiting) == 3
+            assert value("pathgate_trials_sealed_total") == 0
+            bench.read([call])
+            await bench.committer.drained()
+            assert value("pathgate_trials_sealed_total") == 1
+            bench.committer.seal(waiting)
+            await bench.committer.drained()
+            assert value("pathgate_trials_sealed_total") == 1
+            assert value("pathgate_sealing_wait_seconds_count") == 0
+            # With a call missing, the cut seals the trial and the endings.
+            bench.read([runs[1][0], *runs[1][2:]])
+            await bench.committer.drained()
+            waiting = bench.shard.take_unsealed()
+            assert len(waiting) == 3
+            bench.committer.seal(waiting)
+            assert value("pathgate_trials_sealed_total") == 2
+            assert value("pathgate_sealing_wait_seconds_count") == 1
+
+    asyncio.run(scenario())
