@@ -15,9 +15,9 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 # All partitions' together.
 CACHE_BYTES = 16 * _MIB
-MEMTABLES_BYTES = 64 * _MIB
+MEMTABLES_BYTES = 24 * _MIB
 
-_MEMTABLE_BYTES = 8 * _MIB
+_MEMTABLE_BYTES = 4 * _MIB
 # Indices and filters stay in memory: 2 bytes a row of 1 kB with blocks of this size,
 # 5 with RocksDB's 4 KiB.
 _BLOCK_BYTES = 16 * _KIB
