@@ -29,7 +29,7 @@ from streams.metrics import Build, KnownLabels, Metrics
 from streams.publish import Publisher
 from streams.recovery import table_manager
 from streams.settings import Settings, policy_from
-from streams.suites import digester_from
+from streams.suites import add_suite, digester_from
 from streams.tables import RunTable
 from streams.topics import TABLE_NAME, names_from, partition_for
 
@@ -127,10 +127,13 @@ class Worker:
         return self.policy.default_pass_score if declared is None else declared
 
     def learn_suite(self, suite: CompiledSuite) -> None:
-        """Takes a suite that became known while the worker runs."""
-        if suite.key in self.suites:
+        """Takes a suite that was published.
+
+        Raises:
+            SuiteConflictError: It is known with another content.
+        """
+        if not add_suite(self.suites, suite):
             return
-        self.suites[suite.key] = suite
         self.metrics.declare_suite(suite.suite_id, self.bar_of(suite))
         self.hub.learn_suite(suite)
 

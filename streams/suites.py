@@ -27,6 +27,10 @@ class SuitesError(ConfigurationError):
         self.problems = problems
 
 
+class SuiteConflictError(ConfigurationError):
+    """One suite and version has two contents; give one of them a new version."""
+
+
 class SuiteSet(msgspec.Struct, frozen=True, kw_only=True):
     """The suites of one directory.
 
@@ -130,6 +134,29 @@ def compile_suites(
     if problems:
         raise SuitesError(tuple(problems))
     return compiled
+
+
+def add_suite(known: dict[str, CompiledSuite], suite: CompiledSuite) -> bool:
+    """Takes a suite in, from wherever it comes.
+
+    Args:
+        known: ``suiteId@version`` -> suite.
+        suite: One more.
+
+    Returns:
+        Whether it was not known.
+
+    Raises:
+        SuiteConflictError: It is known with another content: by which of the two
+            a run is graded must not depend on which was read first.
+    """
+    held = known.setdefault(suite.key, suite)
+    if held.document != suite.document:
+        raise SuiteConflictError(
+            f"{suite.key}: {suite.source} and {held.source} have it with different"
+            " contents; give one of them a new version"
+        )
+    return held is suite
 
 
 def _find_files(path: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """Suites from the compacted topic, as they are published."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import structlog
 
@@ -11,6 +11,7 @@ from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.kafka import Record, open_reader
 from streams.settings import Settings
+from streams.suites import SuiteConflictError
 from streams.topics import names_from
 
 logger = structlog.get_logger()
@@ -30,36 +31,51 @@ async def follow_suites(
         learn: Called with each suite. One that cannot be used is logged with
             the place of its fault, and the runs that name it stay closed.
         caught_up: Set once all that was there at the start has been read.
+
+    Raises:
+        SuiteConflictError: ``learn`` had a suite with another content before
+            anything was read here. Of a suite that is published with another
+            content later, the first stands, and the other is logged.
     """
     topic = names_from(settings).suite_definition
     async with open_reader(settings) as reader:
         partitions = await reader.partitions_of(topic)
         spans = await reader.span((topic, partition) for partition in partitions)
+        newest: dict[bytes | None, tuple[str, bytes | None]] = {}
         async for place, records in reader.read(spans):
-            _learn(place, records, digester, learn)
+            newest |= {one.key: (_source(place, one), one.value) for one in records}
+        for source, value in newest.values():
+            _learn(source, value, digester, learn)
         caught_up.set()
         if not partitions:
             return
         ends = {place: end for place, (_, end) in spans.items()}
         async for place, records in reader.follow(ends):
-            _learn(place, records, digester, learn)
+            for record in records:
+                source = _source(place, record)
+                try:
+                    _learn(source, record.value, digester, learn)
+                except SuiteConflictError:
+                    # Running workers would differ from those that start now.
+                    logger.error("suite_conflict", source=source)  # noqa: TRY400  # as below
+
+
+def _source(place: tuple[str, int], record: Record) -> str:
+    topic, partition = place
+    return f"{topic}/{partition}/{record.offset}"
 
 
 def _learn(
-    place: tuple[str, int],
-    records: Iterable[Record],
+    source: str,
+    value: bytes | None,
     digester: ArgsDigester,
     learn: Callable[[CompiledSuite], None],
 ) -> None:
-    topic, partition = place
-    for record in records:
-        if record.value is None:
-            continue
-        source = f"{topic}/{partition}/{record.offset}"
-        try:
-            suite = decode_suite(record.value, source)
-            learn(CompiledSuite(suite, digester, {}, source))
-        except SuiteError as error:
-            logger.error(  # noqa: TRY400  # the text says all; a trace says nothing more
-                "suite_unusable", source=error.source, path=error.path
-            )
+    if value is None:
+        return
+    try:
+        learn(CompiledSuite(decode_suite(value, source), digester, {}, source))
+    except SuiteError as error:
+        logger.error(  # noqa: TRY400  # the text says all; a trace says nothing more
+            "suite_unusable", source=error.source, path=error.path
+        )

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from streams.cli.exit_codes import ExitCode, exit_code_of
+from streams.cli.from_topics import read_suites
 from streams.cli.options import (
     LateSettingsCommand,
     settings_command,
@@ -24,8 +25,8 @@ from streams.errors import ConfigurationError, PathgateError
 from streams.kafka import Survey, connect
 from streams.render.figures import count_of
 from streams.settings import Settings, SettingsError
-from streams.suites import load_directory
-from streams.topics import table_from
+from streams.suites import digester_from, load_directory
+from streams.topics import names_from, table_from
 
 DISTRIBUTIONS = (
     "faust-streaming",
@@ -159,7 +160,23 @@ async def _brokers(settings: Settings) -> list[Finding]:
     ]
     rights = [*survey.denied, *missing]
     found += [_failed("rights", str(right), ConfigurationError()) for right in rights]
-    return [*found, *_well(survey, len(problems), len(rights))]
+    found += _well(survey, len(problems), len(rights))
+    if names_from(settings).suite_definition in survey.found and not rights:
+        found.append(await _published(settings))
+    return found
+
+
+async def _published(settings: Settings) -> Finding:
+    """Whether there are suites, and each version of them once."""
+    try:
+        suites = await read_suites(settings, digester_from(settings))
+    except PathgateError as error:
+        return _failed("suites", str(error), error)
+    if not suites:
+        detail = "none in suites_dir or in their topic: no run can be graded"
+        return Finding(name="suites", status=Status.WARN, detail=detail)
+    detail = f"{count_of(len(suites), 'suite')} in the directory and the topic together"
+    return Finding(name="suites", status=Status.OK, detail=detail)
 
 
 def _well(survey: Survey, problems: int, rights: int) -> list[Finding]:

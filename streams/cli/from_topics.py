@@ -13,6 +13,7 @@ from streams.cli.grading import Rejections
 from streams.cli.progress import show_progress
 from streams.cli.terminal import Terminal
 from streams.collector import tune_collector
+from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.core.context import Context
 from streams.errors import BrokerUnavailableError, ConfigurationError
@@ -21,7 +22,7 @@ from streams.kafka.newest import read_newest
 from streams.replay import FileGrader, GradedRun
 from streams.replay.topics import feed_topics
 from streams.settings import Settings, policy_from
-from streams.suites import compile_suites, digester_from, load_directory
+from streams.suites import add_suite, compile_suites, digester_from, load_directory
 from streams.topics import names_from
 
 # The progress of what has no known end, as that of a pipe.
@@ -29,16 +30,35 @@ _NO_FILES = ["-"]
 
 
 async def read_context(settings: Settings) -> Context:
-    """What the workers grade with: suites of the directory, then of the topic.
+    """What the workers grade with.
 
     Raises:
         ConfigurationError: There is no suite, neither in the directory nor in the
-            topic.
+            topic; or as ``read_suites``.
+        BrokerUnavailableError: The suite topic cannot be read.
+    """
+    digester = digester_from(settings)
+    suites = await read_suites(settings, digester)
+    if not suites:
+        # Every run would differ, for want of what it is graded against.
+        raise ConfigurationError(
+            "no suites to grade against: give --suites DIR, or publish them with"
+            " 'pathgate suites publish DIR'"
+        )
+    return Context(policy=policy_from(settings), digester=digester, suites=suites)
+
+
+async def read_suites(
+    settings: Settings, digester: ArgsDigester
+) -> dict[str, CompiledSuite]:
+    """``suiteId@version`` -> suite, of the directory and of the topic.
+
+    Raises:
+        SuiteConflictError: The two have one version with different contents.
         SuitesError: A suite of the directory that cannot be used. One of the
             topic is passed over, as the workers pass over it.
         BrokerUnavailableError: The suite topic cannot be read.
     """
-    digester = digester_from(settings)
     suites: dict[str, CompiledSuite] = {}
     if settings.suites_dir:
         loaded = load_directory(Path(settings.suites_dir))
@@ -49,14 +69,8 @@ async def read_context(settings: Settings) -> Context:
             suite = CompiledSuite(decode_suite(value, topic), digester, {}, topic)
         except SuiteError:
             continue
-        suites.setdefault(suite.key, suite)
-    if not suites:
-        # Every run would differ, for want of what it is graded against.
-        raise ConfigurationError(
-            "no suites to grade against: give --suites DIR, or publish them with"
-            " 'pathgate suites publish DIR'"
-        )
-    return Context(policy=policy_from(settings), digester=digester, suites=suites)
+        add_suite(suites, suite)
+    return suites
 
 
 def grade_topics(

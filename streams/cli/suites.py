@@ -22,7 +22,7 @@ from streams.kafka.newest import read_newest
 from streams.kafka.security import principal_of
 from streams.render.figures import count_of
 from streams.settings import Settings
-from streams.suites import SuiteSet, compile_suites, load_directory
+from streams.suites import ALIASES_FILE, SuiteSet, compile_suites, load_directory
 from streams.topics import names_from
 
 suites = click.group(
@@ -113,9 +113,11 @@ def publish(
     loaded = load_directory(directory)
     compile_suites(loaded, ArgsDigester(None))
     if loaded.aliases:
-        terminal.note(
-            "pathgate: warning: aliases.json is not published; give the workers the"
-            " directory (suites_dir)"
+        # Under a topic without them, a call by another name would not be forbidden.
+        raise ConfigurationError(
+            f"{directory / ALIASES_FILE}: aliases have no place in the topic, and"
+            " without them the suites forbid and expect other calls; give the workers"
+            " the directory (suites_dir), or name the tools as they are observed"
         )
     topic = names_from(settings).suite_definition
     states = asyncio.run(

@@ -44,6 +44,9 @@ class CompiledSuite:
         aliases: Observed tool name -> the name suites use.
         source: File or record the suite came from, for errors.
 
+    Attributes:
+        document: The decoded suite.
+
     Raises:
         SuiteError: An expectation that the schema cannot rule out but that has
             no meaning; names the JSON path.
@@ -56,6 +59,8 @@ class CompiledSuite:
         aliases: Mapping[str, str] | None = None,
         source: str = "suite",
     ) -> None:
+        self.document = suite
+        self.source = source
         self.suite_id = suite.suite_id
         self.version = suite.version
         self.thresholds: Thresholds = suite.thresholds

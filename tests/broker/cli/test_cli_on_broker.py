@@ -199,6 +199,47 @@ def test_suites_are_published_once(commands: Commands, tmp_path: Path) -> None:
     assert asyncio.run(end_offsets(commands.settings()))[topic] == 2
 
 
+def test_aliases_are_not_lost_on_the_way_to_the_topic(
+    commands: Commands, tmp_path: Path
+) -> None:
+    """Without them the topic's suites would not forbid what the directory's do."""
+    suites = write_suites(tmp_path)
+    (suites / "aliases.json").write_text('{"aliases": {"mcp_wire": "wire_money"}}')
+    commands.run("topics", "create")
+    ended = commands.run("suites", "publish", str(suites))
+    assert (ended.code, ended.out) == (78, "")
+    assert f"{suites}/aliases.json: aliases have no place in the topic" in ended.err
+    topic = f"{commands.flags['topic_prefix']}eval.suite-definition"
+    assert asyncio.run(end_offsets(commands.settings()))[topic] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [("verify",), ("replay", "--from-topics"), ("doctor",)]
+)
+def test_one_version_with_two_contents_is_told(
+    commands: Commands, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """78, as a worker would not start: nobody knows which of the two holds."""
+    suites = write_suites(tmp_path)
+    commands.run("topics", "create")
+    commands.run("suites", "publish", str(suites))
+    commands.flags["suites_dir"] = str(suites)
+    if arguments == ("doctor",):
+        ended = commands.run(*arguments)
+        assert "1 suite in the directory and the topic together" in ended.out
+        assert ended.code == 0
+    write_suites(tmp_path, passScore=0.2)
+    ended = commands.run(*arguments)
+    assert ended.code == 78
+    # The doctor writes ~ for the home directory.
+    told = (ended.out + ended.err).replace("~", str(tmp_path))
+    topic = f"{commands.flags['topic_prefix']}eval.suite-definition"
+    assert (
+        f"acme.evals.refunds@1.0.0: {topic} and {suites}/refunds.json have it with"
+        " different contents"
+    ) in told
+
+
 def test_publisher_needs_three_rights(commands: Commands, tmp_path: Path) -> None:
     """Describe, Read and Write on the suite topic; each is asked for by name."""
     commands.run("topics", "create")

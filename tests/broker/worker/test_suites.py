@@ -1,10 +1,12 @@
 """Where suites come from, and runs that are held against an earlier one."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.broker.worker.process import PATIENCE_S
 from tests.broker.worker.site import Site, reason_codes
 from tests.broker.worker.workload import GATED, RunLog, gated_run, suite
 
@@ -68,6 +70,46 @@ async def test_a_broken_suite_stops_nothing(make_site: MakeSite) -> None:
     assert "$.tasks[0].expected.trajectory.match" == line["path"]
     assert f"{site.names.suite_definition}/0/0" == line["source"]
     assert secret not in worker.text()
+
+
+async def test_one_version_with_two_contents_is_refused(make_site: MakeSite) -> None:
+    """Directory and topic differ at the start: 78, and both places are named."""
+    site = await make_site(suites=[GATED])
+    await site.publish_suite(GATED | {"thresholds": {"passScore": 0.01}})
+    worker = site.start_worker()
+    assert 78 == await worker.ended()
+    key = f"{GATED['suiteId']}@{GATED['version']}"
+    place = f"{site.names.suite_definition}/0/0"
+    assert f"{key}: {place} and {site.home}/suites/" in worker.text()
+
+
+async def test_a_version_that_changes_does_not_change_the_worker(
+    make_site: MakeSite,
+) -> None:
+    """It goes on by what it knows and says so; one that starts takes the newest."""
+    site = await make_site()
+    loose = GATED | {"thresholds": {"passScore": 0.01}}
+    await site.publish_suite(loose)
+    await site.publish_suite(GATED)
+    site.suites.append(GATED)
+    worker = await site.worker()
+    await site.publish_suite(loose)
+    async with asyncio.timeout(PATIENCE_S):
+        while not worker.lines("suite_conflict"):
+            await asyncio.sleep(0.05)
+    (line,) = worker.lines("suite_conflict")
+    assert f"{site.names.suite_definition}/0/2" == line["source"]
+    # Between the two bars: the loose suite would pass it.
+    run = RunLog("acme/run-000000000001")
+    run.start(GATED)
+    run.call("search")
+    run.score("task-0", score=0.02)
+    run.complete()
+    await site.publish(run.log)
+    expected = site.expected(run.log)
+    (record,) = expected.suites.values()
+    assert not json.loads(record)["summary"]["passed"]
+    await site.settles(expected)
 
 
 async def test_a_run_is_held_against_its_baseline(make_site: MakeSite) -> None:

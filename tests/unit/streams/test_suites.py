@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
+from schemas.codec import decode_suite
 from streams.core.arguments import ArgsDigester
-from streams.suites import SuitesError, compile_suites, load_directory
+from streams.core.compiled import CompiledSuite
+from streams.suites import (
+    SuiteConflictError,
+    SuitesError,
+    add_suite,
+    compile_suites,
+    load_directory,
+)
 
 
 def document(suite_id: str = "acme.evals.a", **more: Any) -> dict[str, Any]:
@@ -117,3 +125,25 @@ def test_expectations_without_a_meaning_are_all_named(tmp_path: Path) -> None:
     assert [line.split(": ")[0] for line in caught.value.problems] == [
         str(file) for file in files
     ]
+
+
+def compiled(source: str, **more: Any) -> CompiledSuite:
+    data = json.dumps(document(**more)).encode()
+    return CompiledSuite(decode_suite(data, source), ArgsDigester(None), {}, source)
+
+
+def test_a_version_has_one_content_wherever_it_comes_from() -> None:
+    """The same suite again is no news; another under its version is an error."""
+    known: dict[str, CompiledSuite] = {}
+    first = compiled("suites/a.json")
+    assert add_suite(known, first)
+    assert not add_suite(known, compiled("topic/0/7"))
+    with pytest.raises(SuiteConflictError) as caught:
+        add_suite(known, compiled("topic/0/8", thresholds={"passScore": 0.1}))
+    assert str(caught.value) == (
+        "acme.evals.a@1.0.0: topic/0/8 and suites/a.json have it with different"
+        " contents; give one of them a new version"
+    )
+    assert add_suite(known, compiled("topic/0/9", version="1.0.1"))
+    assert list(known) == ["acme.evals.a@1.0.0", "acme.evals.a@1.0.1"]
+    assert known["acme.evals.a@1.0.0"] is first
