@@ -4,15 +4,17 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.codec import decode_aliases, decode_suite
-from schemas.errors import SuiteError
+from schemas.codec import decode_aliases, decode_suite, in_document_order
+from schemas.errors import DecodeError, SuiteError
 from schemas.suite import Suite
 from streams.core.arguments import ArgsDigester
-from streams.core.compiled import CompiledSuite
+from streams.core.compiled import CompiledSuite, find_faults
 from streams.errors import ConfigurationError
 from streams.settings import Settings
 
 ALIASES_FILE = "aliases.json"
+# Which arguments have a canonical form is no matter of the key.
+_CHECKER = ArgsDigester(None)
 
 
 class SuitesError(ConfigurationError):
@@ -55,36 +57,42 @@ def load_directory(path: Path) -> SuiteSet:
 
     Raises:
         SuitesError: No such directory, no suite in it, a file that cannot be
-            read or is no suite, or one ``suiteId@version`` in two files. All
-            that is wrong is named.
+            read or is no suite, one ``suiteId@version`` in two files, or an
+            expectation that has no meaning. All that is wrong is named, in the
+            order of the files and of what stands in them, ``aliases.json``
+            first; of a file that is no suite in form, the first place.
     """
     problems: list[str] = []
     suites: dict[str, Suite] = {}
     files: dict[str, str] = {}
     documents: dict[str, bytes] = {}
-    aliases: dict[str, str] = {}
-    for file in _find_files(path):
-        data = _read(file, problems)
+    found = _find_files(path)
+    aliases = _load_aliases(found, problems)
+    for file in found:
+        data = None if file.name == ALIASES_FILE else _read(file, problems)
         if data is None:
             continue
+        faults: list[DecodeError] = []
         try:
-            if file.name == ALIASES_FILE:
-                aliases = decode_aliases(data, str(file))
-                continue
-            suite = decode_suite(data, str(file))
+            suite = decode_suite(data, str(file), faults)
         except SuiteError as error:
             problems.append(str(error))
             continue
+        faults += find_faults(suite, _CHECKER, aliases)
         key = key_of(suite)
         if key in suites:
-            problems.append(
-                f"{file}: $.version: expected a suiteId and version of its own,"
-                f" {files[key]} has {key} too"
+            faults.append(
+                DecodeError(
+                    "$.version",
+                    "expected a suiteId and version of its own,"
+                    f" {files[key]} has {key} too",
+                )
             )
-            continue
-        suites[key] = suite
-        files[key] = str(file)
-        documents[key] = data
+        else:
+            suites[key] = suite
+            files[key] = str(file)
+            documents[key] = data
+        problems += [f"{file}: {fault}" for fault in in_document_order(data, faults)]
     if not suites and not problems:
         problems.append(f"{path}: expected at least one suite, a file named *.json")
     if problems:
@@ -109,27 +117,16 @@ def compile_suites(
     """Every suite made ready for grading.
 
     Args:
-        loaded: The suites.
+        loaded: The suites, from ``load_directory``: each has a meaning.
         digester: Makes the digests that expected arguments are compared by.
 
     Returns:
         ``suiteId@version`` -> compiled suite, in the order of ``loaded``.
-
-    Raises:
-        SuitesError: Expectations that have no meaning, all of them.
     """
-    problems: list[str] = []
-    compiled: dict[str, CompiledSuite] = {}
-    for key, suite in loaded.suites.items():
-        try:
-            compiled[key] = CompiledSuite(
-                suite, digester, loaded.aliases, loaded.files[key]
-            )
-        except SuiteError as error:
-            problems.append(str(error))
-    if problems:
-        raise SuitesError(tuple(problems))
-    return compiled
+    return {
+        key: CompiledSuite(suite, digester, loaded.aliases, loaded.files[key])
+        for key, suite in loaded.suites.items()
+    }
 
 
 def _find_files(path: Path) -> list[Path]:
@@ -141,6 +138,22 @@ def _find_files(path: Path) -> list[Path]:
         )
     except OSError as error:
         raise SuitesError((f"{path}: cannot be read: {error.strerror}",)) from error
+
+
+def _load_aliases(files: list[Path], problems: list[str]) -> dict[str, str]:
+    """The alias map; empty where there is none, or none that can be used."""
+    file = next((file for file in files if file.name == ALIASES_FILE), None)
+    data = None if file is None else _read(file, problems)
+    if data is None:
+        return {}
+    faults: list[DecodeError] = []
+    try:
+        aliases = decode_aliases(data, str(file), faults)
+    except SuiteError as error:
+        problems.append(str(error))
+        return {}
+    problems += [f"{file}: {fault}" for fault in faults]
+    return {} if faults else aliases
 
 
 def _read(file: Path, problems: list[str]) -> bytes | None:

@@ -45,7 +45,8 @@ suites = click.group(
         "pathgate suites check suites/ --format json",
     ),
     help="Validate the suites of a directory: every error at once, with its file"
-    " and JSON path.",
+    " and JSON path. Of a file that is no suite in form (no JSON, a key or value that"
+    " the schema does not have), the first error alone.",
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @text_or_json

@@ -8,6 +8,7 @@ import msgspec
 from schemas.errors import DecodeError, SuiteError
 from schemas.suite import PassRule, Suite, Task, Thresholds
 from streams.core.arguments import ArgsDigester
+from streams.core.declaration import find_faults as find_faults_of
 from streams.core.evidence import hidden_key
 from streams.core.pairing import bits
 from streams.core.trajectory import ArgsNeed, Expectation, compile_expectation
@@ -128,6 +129,29 @@ class CompiledSuite:
         return None
 
 
+def find_faults(
+    suite: Suite, digester: ArgsDigester, aliases: Mapping[str, str]
+) -> list[DecodeError]:
+    """What has no meaning in the expectations of a suite: all of it.
+
+    Args:
+        suite: The decoded suite.
+        digester: As of ``CompiledSuite``, with any key.
+        aliases: As of ``CompiledSuite``.
+
+    Returns:
+        The faults with their JSON paths, by task; none where it compiles.
+    """
+    return [
+        fault
+        for index, task in enumerate(suite.tasks)
+        if task.expected is not None and task.expected.trajectory is not None
+        for fault in find_faults_of(
+            task.expected.trajectory, digester, aliases, _place_of(index)
+        )
+    ]
+
+
 # Tool names come from the wire: what is remembered of them is bounded.
 _MAX_REMEMBERED_TOOLS = 4096
 
@@ -142,8 +166,11 @@ def _expectation(
     trajectory = task.expected.trajectory if task.expected is not None else None
     if trajectory is None:
         return None
-    where = f"$.tasks[{index}].expected.trajectory"
     try:
-        return compile_expectation(trajectory, digester, aliases, where)
+        return compile_expectation(trajectory, digester, aliases, _place_of(index))
     except DecodeError as error:
         raise SuiteError(source, error.path, error.expected) from error
+
+
+def _place_of(index: int) -> str:
+    return f"$.tasks[{index}].expected.trajectory"
