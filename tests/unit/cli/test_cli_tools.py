@@ -272,6 +272,33 @@ def test_impact_of_nothing(
     assert (ended.code, ended.err.split(":")[0]) == (3, "1 event rejected")
 
 
+def test_impact_without_the_suites_is_no_answer(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """A wrong directory is 3 and named, not a gate that changes nothing."""
+    other = Log(run="acme/run-000000000003").start(suite_id="acme.evals.other").end()
+    headless = Log(run="acme/run-000000000004").score("refund", 1).end()
+    lost = write_log(tmp_path / "a.ndjson", good_log(), other, other, headless)
+    ended = call(capfd, "impact", lost, "--suites", suites)
+    assert (ended.code, ended.err) == (
+        3,
+        "2 runs not compared: not among the suites: acme.evals.other@1.0.0\n",
+    )
+    told = json.loads(
+        call(capfd, "impact", lost, "--suites", suites, "--format", "json").out
+    )
+    assert told["uncomparedRuns"] == 2
+    assert told["unknownSuites"] == ["acme.evals.other@1.0.0"]
+    alone = write_log(tmp_path / "b.ndjson", headless)
+    ended = call(capfd, "impact", alone, "--suites", suites)
+    assert (ended.code, ended.err) == (
+        3,
+        "1 run not compared: no eval.started names a suite\n",
+    )
+    changed = write_log(tmp_path / "c.ndjson", bad_log(), other)
+    assert call(capfd, "impact", changed, "--suites", suites).code == 1
+
+
 # ---------------------------------------------------------------------- suites
 
 
