@@ -13,6 +13,7 @@ from streams.errors import ConfigurationError
 from streams.settings import Settings
 
 ALIASES_FILE = "aliases.json"
+_SUFFIX = ".json"
 # Which arguments have a canonical form is no matter of the key.
 _CHECKER = ArgsDigester(None)
 
@@ -134,10 +135,40 @@ def _find_files(path: Path) -> list[Path]:
         return sorted(
             file
             for file in path.iterdir()
-            if file.suffix == ".json" and not file.name.startswith(".")
+            if file.suffix == _SUFFIX and not file.name.startswith(".")
         )
     except OSError as error:
         raise SuitesError((f"{path}: cannot be read: {error.strerror}",)) from error
+
+
+def find_skipped(path: Path) -> list[str]:
+    """What ``load_directory`` leaves alone and may have been meant as a suite.
+
+    Args:
+        path: The directory; what starts with a dot is left out here too.
+
+    Returns:
+        One line each, sorted by name: a file whose suffix has capitals, and a
+        directory with suites' names below. Empty where ``path`` cannot be read.
+    """
+    try:
+        entries = sorted(path.iterdir())
+    except OSError:
+        return []
+    found = []
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if any(map(_is_named_as_suite, entry.rglob("*"))):
+                found.append(f"{entry}: skipped: a directory below is not looked into")
+        elif _is_named_as_suite(entry) and entry.suffix != _SUFFIX:
+            found.append(f"{entry}: skipped: expected a name that ends in {_SUFFIX}")
+    return found
+
+
+def _is_named_as_suite(file: Path) -> bool:
+    return file.suffix.lower() == _SUFFIX and not file.name.startswith(".")
 
 
 def _load_aliases(files: list[Path], problems: list[str]) -> dict[str, str]:

@@ -343,6 +343,36 @@ def test_suites_check_tells_every_error(
     assert second.startswith(f"pathgate: {tmp_path / 'b.json'}: $.")
 
 
+def test_suites_check_tells_what_it_skips(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """What is loaded stays; hidden files and other things are no suites."""
+    folder = Path(suites)
+    (folder / "more" / "deep").mkdir(parents=True)
+    (folder / "more" / "deep" / "a.json").write_text("{}")
+    (folder / "Old.JSON").write_text("{}")
+    for name in ("empty", "notes", "..2026_01_01"):
+        (folder / name).mkdir()
+    (folder / "notes" / "a.md").write_text("")
+    (folder / "..2026_01_01" / "a.json").write_text("{}")
+    (folder / ".draft.JSON").write_text("{}")
+    ended = call(capfd, "suites", "check", suites)
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) == 1
+    told = [
+        f"{folder / 'Old.JSON'}: skipped: expected a name that ends in .json",
+        f"{folder / 'more'}: skipped: a directory below is not looked into",
+    ]
+    assert ended.err.splitlines() == [f"pathgate: warning: {line}" for line in told]
+    # With nothing else there they are why.
+    (folder / "refunds.json").unlink()
+    ended = call(capfd, "suites", "check", suites)
+    assert (ended.code, ended.err.count(": skipped: ")) == (78, 2)
+    none = str(tmp_path / "none")
+    ended = call(capfd, "suites", "check", none)
+    assert (ended.code, len(ended.err.splitlines())) == (78, 1)
+
+
 # ---------------------------------------------------------------------- topics
 
 
