@@ -8,7 +8,7 @@ from schemas.codec import decode_aliases, decode_suite, in_document_order
 from schemas.errors import DecodeError, SuiteError
 from schemas.suite import Suite
 from streams.core.arguments import ArgsDigester
-from streams.core.compiled import CompiledSuite, find_faults
+from streams.core.compiled import CompiledSuite, find_faults, tool_names
 from streams.errors import ConfigurationError
 from streams.settings import Settings
 
@@ -169,6 +169,25 @@ def find_skipped(path: Path) -> list[str]:
 
 def _is_named_as_suite(file: Path) -> bool:
     return file.suffix.lower() == _SUFFIX and not file.name.startswith(".")
+
+
+def find_doubts(loaded: SuiteSet) -> list[str]:
+    """What is taken as it is written and was hardly meant so; one line each.
+
+    Names are literal (DESIGN.md §3), white space around them too: a forbidden
+    ``"rm "`` forbids no call of ``rm``.
+    """
+    return [
+        f"{loaded.files[key]}: {place}: white space around a tool's name is taken"
+        " literally"
+        for key, suite in loaded.suites.items()
+        for place, name in tool_names(suite)
+        if _is_padded(name) or _is_padded(name.removesuffix("*"))
+    ]
+
+
+def _is_padded(name: str) -> bool:
+    return name.strip() != name
 
 
 def _load_aliases(files: list[Path], problems: list[str]) -> dict[str, str]:

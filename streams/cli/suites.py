@@ -22,7 +22,13 @@ from streams.kafka.newest import read_newest
 from streams.kafka.security import principal_of
 from streams.render.figures import count_of
 from streams.settings import Settings
-from streams.suites import SuiteSet, compile_suites, find_skipped, load_directory
+from streams.suites import (
+    SuiteSet,
+    compile_suites,
+    find_doubts,
+    find_skipped,
+    load_directory,
+)
 from streams.topics import names_from
 
 suites = click.group(
@@ -58,6 +64,8 @@ def check(terminal: Terminal, *, directory: Path, style: str) -> ExitCode:
     for skipped in find_skipped(directory):
         terminal.note(f"pathgate: warning: {skipped}")
     loaded = load_directory(directory)
+    for doubt in find_doubts(loaded):
+        terminal.note(f"pathgate: warning: {doubt}")
     compiled = compile_suites(loaded, ArgsDigester(None))
     facts = [_facts(key, suite, loaded) for key, suite in compiled.items()]
     if style == "json":

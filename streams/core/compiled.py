@@ -1,6 +1,6 @@
 """A suite made ready for grading: its tasks, bars and compiled expectations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -9,6 +9,7 @@ from schemas.errors import DecodeError, SuiteError
 from schemas.suite import PassRule, Suite, Task, Thresholds
 from streams.core.arguments import ArgsDigester
 from streams.core.declaration import find_faults as find_faults_of
+from streams.core.declaration import tool_names as tool_names_of
 from streams.core.evidence import hidden_key
 from streams.core.pairing import bits
 from streams.core.trajectory import ArgsNeed, Expectation, compile_expectation
@@ -150,6 +151,13 @@ def find_faults(
             task.expected.trajectory, digester, aliases, _place_of(index)
         )
     ]
+
+
+def tool_names(suite: Suite) -> Iterator[tuple[str, str]]:
+    """Every tool that the expectations of a suite name, with its JSON path."""
+    for index, task in enumerate(suite.tasks):
+        if task.expected is not None and task.expected.trajectory is not None:
+            yield from tool_names_of(task.expected.trajectory, _place_of(index))
 
 
 # Tool names come from the wire: what is remembered of them is bounded.

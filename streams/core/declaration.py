@@ -1,6 +1,6 @@
 """Compiles a declared ``expected.trajectory``, or says what has no meaning in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Raw
@@ -73,6 +73,21 @@ def find_faults(
         is left out: a name that is no tool's is not held against the limits.
     """
     return _compile(trajectory, digester, aliases, where)[1]
+
+
+def tool_names(trajectory: Trajectory, where: str) -> Iterator[tuple[str, str]]:
+    """JSON path and name of each tool, ``forbidden`` entries among them.
+
+    Args:
+        trajectory: As decoded.
+        where: Its JSON path.
+    """
+    for index, step in enumerate(trajectory.steps):
+        yield from _alternatives(step, f"{where}.steps[{index}]")
+    for index, entry in enumerate(trajectory.forbidden):
+        yield f"{where}.forbidden[{index}]", entry
+    for tool in trajectory.max_calls_per_tool:
+        yield child(f"{where}.maxCallsPerTool", tool), tool
 
 
 def _compile(

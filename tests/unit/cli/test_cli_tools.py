@@ -8,7 +8,7 @@ import pytest
 
 from streams.settings import Settings
 from streams.topics import table_from
-from tests.factories import Log
+from tests.factories import Log, task
 from tests.unit.cli.command import bad_log, call, good_log, write_log, write_suites
 
 
@@ -341,6 +341,28 @@ def test_suites_check_tells_every_error(
     first, second = ended.err.splitlines()
     assert first.startswith(f"pathgate: {tmp_path / 'a.json'}: $: ")
     assert second.startswith(f"pathgate: {tmp_path / 'b.json'}: $.")
+
+
+def test_suites_check_doubts_white_space_around_names(
+    capfd: pytest.CaptureFixture[str], suites: str
+) -> None:
+    """Names are literal, so it is allowed, and warned of with its place."""
+    file = Path(suites) / "refunds.json"
+    document = json.loads(file.read_text())
+    trajectory = {
+        "steps": [{"tool": "look up"}, {"tool": ["a", " b"]}],
+        "forbidden": ["rm ", "wire *", "rm", "fs_*"],
+        "maxCallsPerTool": {"a\t": 1},
+    }
+    document["tasks"] = [task("t"), task("refund", trajectory)]
+    file.write_text(json.dumps(document))
+    ended = call(capfd, "suites", "check", suites)
+    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+    head = f"pathgate: warning: {file}: $.tasks[1].expected.trajectory."
+    tail = ": white space around a tool's name is taken literally"
+    assert [
+        line.removeprefix(head).removesuffix(tail) for line in ended.err.splitlines()
+    ] == ["steps[1].tool[1]", "forbidden[0]", "forbidden[1]", r'maxCallsPerTool["a\t"]']
 
 
 def test_suites_check_tells_what_it_skips(
