@@ -8,7 +8,12 @@ from typing import TypeVar
 
 import msgspec
 
-from schemas.documents import decode_aliases, decode_suite, decode_summary
+from schemas.documents import (
+    decode_aliases,
+    decode_suite,
+    decode_summary,
+    in_document_order,
+)
 from schemas.errors import DecodeError
 from schemas.event_reader import decode_event, is_v2_grammar, runs_of_rejected
 from schemas.faults import check_text, place_and_shape, syntax_fault
@@ -24,6 +29,7 @@ __all__ = [
     "decode_summary",
     "decode_task_record",
     "encode",
+    "in_document_order",
     "is_v2_grammar",
     "runs_of_rejected",
 ]

@@ -1,7 +1,7 @@
 """Reads what people write: suites, alias maps, and a host's own scorecard."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -28,7 +28,7 @@ from schemas.summary import (
     TaskTrials,
     TrialStats,
 )
-from schemas.trees import Members, check_keys, child, is_extension, parse
+from schemas.trees import Members, check_keys, child, is_extension, parse, paths_of
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
@@ -59,12 +59,16 @@ def _fault(error: msgspec.ValidationError) -> DecodeError:
     return DecodeError(path, expected.replace(" or null", ""))
 
 
-def decode_suite(data: bytes, source: str) -> Suite:
+def decode_suite(
+    data: bytes, source: str, faults: list[DecodeError] | None = None
+) -> Suite:
     """Reads a suite.
 
     Args:
         data: One JSON document, UTF-8.
         source: File or topic record it came from, for errors.
+        faults: Receives every ``taskId`` that another task has, in place of an
+            error for the first.
 
     Returns:
         The suite. What is the host's to use stays undecoded; extension keys of
@@ -80,7 +84,7 @@ def decode_suite(data: bytes, source: str) -> Suite:
         tree = parse(data, MAX_DOCUMENT_BYTES)
         check_keys(tree, _SUITE, "$", _SUITE_EXTENSIBLE)
         suite = _typed_suite(data)
-        _check_task_ids(suite)
+        _settle(_find_repeated_ids(suite), faults)
     except DecodeError as error:
         fault = SuiteError(source, error.path, error.expected)
     else:
@@ -96,23 +100,45 @@ def _typed_suite(data: bytes) -> Suite:
     raise fault
 
 
-def _check_task_ids(suite: Suite) -> None:
+def _find_repeated_ids(suite: Suite) -> Iterator[DecodeError]:
     first: dict[str, int] = {}
     for index, task in enumerate(suite.tasks):
         held = first.setdefault(task.task_id, index)
         if held != index:
-            raise DecodeError(
+            yield DecodeError(
                 f"$.tasks[{index}].taskId",
                 f"expected an id of its own, tasks[{held}] has it too",
             )
 
 
-def decode_aliases(data: bytes, source: str) -> dict[str, str]:
+def _settle(found: Iterator[DecodeError], faults: list[DecodeError] | None) -> None:
+    """Hands over all that was found, or raises the first of it."""
+    if faults is not None:
+        faults.extend(found)
+        return
+    for fault in found:
+        raise fault
+
+
+def in_document_order(data: bytes, faults: list[DecodeError]) -> list[DecodeError]:
+    """The faults of a document that can be read, by where their paths stand in it."""
+    if len(faults) < 2:
+        return faults
+    tree = parse(data, MAX_DOCUMENT_BYTES)
+    places = {path: place for place, path in enumerate(paths_of(tree))}
+    return sorted(faults, key=lambda fault: places[fault.path])
+
+
+def decode_aliases(
+    data: bytes, source: str, faults: list[DecodeError] | None = None
+) -> dict[str, str]:
     """Reads an alias map, ``{"aliases": {observed: canonical}}``.
 
     Args:
         data: One JSON document, UTF-8.
         source: File it came from, for errors.
+        faults: Receives every name that cannot stand, in place of an error for
+            the first.
 
     Returns:
         Observed tool name -> the name that suites use; several observed names
@@ -126,6 +152,7 @@ def decode_aliases(data: bytes, source: str) -> dict[str, str]:
     try:
         tree = parse(data, MAX_DOCUMENT_BYTES)
         aliases = _read_aliases(tree)
+        _settle(_find_unusable_names(aliases), faults)
     except DecodeError as error:
         fault = SuiteError(source, error.path, error.expected)
     else:
@@ -147,28 +174,30 @@ def _read_aliases(tree: object) -> dict[str, str]:
         )
     aliases: dict[str, str] = {}
     for observed, canonical in declared.once("$.aliases").items():
-        path = child("$.aliases", observed)
-        _check_name(observed, path)
         if not isinstance(canonical, str):
+            path = child("$.aliases", observed)
             raise DecodeError(path, "expected a tool name, a string")
-        _check_name(canonical, path)
         aliases[observed] = canonical
-    for observed, canonical in aliases.items():
-        path = child("$.aliases", observed)
-        if canonical == observed:
-            raise DecodeError(path, "expected another name than the observed one")
-        if canonical in aliases:
-            raise DecodeError(
-                path, "expected a canonical name that is no observed name itself"
-            )
     return aliases
 
 
-def _check_name(name: str, path: str) -> None:
-    if not 1 <= len(name) <= 512 or "*" in name:
-        raise DecodeError(
-            path, "expected literal tool names of 1 to 512 characters, without *"
-        )
+def _find_unusable_names(aliases: dict[str, str]) -> Iterator[DecodeError]:
+    for observed, canonical in aliases.items():
+        path = child("$.aliases", observed)
+        if not (_is_literal(observed) and _is_literal(canonical)):
+            yield DecodeError(
+                path, "expected literal tool names of 1 to 512 characters, without *"
+            )
+        elif canonical == observed:
+            yield DecodeError(path, "expected another name than the observed one")
+        elif canonical in aliases:
+            yield DecodeError(
+                path, "expected a canonical name that is no observed name itself"
+            )
+
+
+def _is_literal(name: str) -> bool:
+    return 1 <= len(name) <= 512 and "*" not in name
 
 
 def decode_summary(data: bytes, source: str) -> EvalSummary:

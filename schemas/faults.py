@@ -88,8 +88,12 @@ def _refuse_constant(_name: str) -> NoReturn:
 
 def _is_json_to_the_letter(data: bytes) -> bool:
     try:
+        # As text: of bytes it would guess UTF-16 too.
         json.loads(
-            data, parse_int=len, parse_float=len, parse_constant=_refuse_constant
+            data.decode(),
+            parse_int=len,
+            parse_float=len,
+            parse_constant=_refuse_constant,
         )
     except ValueError:
         return False
@@ -107,9 +111,15 @@ def syntax_fault(data: bytes) -> DecodeError:
     if data.startswith(b"\x00"):
         return DecodeError(
             "$",
-            "expected plain JSON; a first byte 0x00 is the framing of a schema registry,"
-            " so the producer has to write JSON without it",
+            "expected plain JSON in UTF-8; a first byte 0x00 is the framing of a schema"
+            " registry, or text in UTF-16, so the producer has to write JSON without it",
             DecodeCode.SCHEMA_REGISTRY_FRAMING,
+        )
+    if data[1:2] == b"\x00":
+        return DecodeError(
+            "$",
+            "expected plain JSON in UTF-8; a second byte 0x00 looks like UTF-16",
+            DecodeCode.NOT_JSON,
         )
     # What only msgspec refuses are escapes such as \ud800 without their pair.
     if _is_json_to_the_letter(data):

@@ -47,6 +47,17 @@ def child(path: str, key: str) -> str:
     return f"{path}[{json.dumps(key)}]"
 
 
+def paths_of(value: object, path: str = "$") -> Iterator[str]:
+    """The JSON path of a tree and of all that is in it, in the document's order."""
+    yield path
+    if isinstance(value, Members):
+        for key, inner in value:
+            yield from paths_of(inner, child(path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from paths_of(inner, f"{path}[{index}]")
+
+
 def is_extension(key: str) -> bool:
     """Whether a key is a host's or a vendor's own."""
     return key.startswith(EXTENSION_PREFIXES)

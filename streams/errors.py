@@ -9,6 +9,10 @@ class InputError(PathgateError):
     """Something named on the command line cannot be read; correct it."""
 
 
+class OutputError(PathgateError):
+    """What a command has to say cannot be written; make room, or name another place."""
+
+
 class ConfigurationError(PathgateError):
     """Settings, suites or topics that cannot be used; correct what is named."""
 

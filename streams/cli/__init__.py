@@ -10,8 +10,8 @@ import click
 
 from streams.cli.exit_codes import ExitCode, describe, exit_code_of, terminate
 from streams.cli.group import Entry, LazyGroup
-from streams.cli.terminal import Terminal, abandon_stdout, ensure_streams
-from streams.errors import PathgateError
+from streams.cli.terminal import Terminal, abandon_stdout, prepare_streams
+from streams.errors import OutputError, PathgateError
 
 __all__ = ["main", "run"]
 
@@ -126,8 +126,9 @@ def _dispatch(arguments: list[str], env: Mapping[str, str]) -> int | None:
 
 def _tell(error: BaseException, code: ExitCode, *, shows_traceback: bool) -> None:
     """Says on stderr what went wrong, without a stack trace."""
-    if code is ExitCode.BROKEN_PIPE:
+    if isinstance(error, BrokenPipeError | OutputError):
         abandon_stdout()
+    if code is ExitCode.BROKEN_PIPE:
         return
     if isinstance(error, click.ClickException):
         error.show()
@@ -164,5 +165,5 @@ def _internal(error: BaseException) -> str:
 def main() -> None:
     """Runs the command line of this process and ends it."""
     signal.signal(signal.SIGTERM, terminate)
-    ensure_streams()
+    prepare_streams()
     sys.exit(run(sys.argv[1:], os.environ))

@@ -5,7 +5,12 @@ from enum import IntEnum
 
 import click
 
-from streams.errors import BrokerUnavailableError, ConfigurationError, InputError
+from streams.errors import (
+    BrokerUnavailableError,
+    ConfigurationError,
+    InputError,
+    OutputError,
+)
 
 
 class ExitCode(IntEnum):
@@ -26,7 +31,8 @@ class ExitCode(IntEnum):
 MEANINGS = {
     ExitCode.OK: "all passed, or the command did what it was asked",
     ExitCode.NOT_PASSED: "some run did not pass, or a comparison found a difference",
-    ExitCode.USAGE: "usage, or an input that cannot be read",
+    ExitCode.USAGE: "usage, an input that cannot be read, or an output that cannot"
+    " be written",
     ExitCode.UNDECIDED: "undecided: nothing failed, but events were rejected or"
     " nothing was graded",
     ExitCode.BROKER: "no broker answered",
@@ -51,6 +57,7 @@ def exit_code_of(error: BaseException) -> ExitCode:
         (BrokenPipeError, ExitCode.BROKEN_PIPE),
         (click.ClickException, ExitCode.USAGE),
         (InputError, ExitCode.USAGE),
+        (OutputError, ExitCode.USAGE),
         (ConfigurationError, ExitCode.CONFIGURATION),
         (BrokerUnavailableError, ExitCode.BROKER),
     )

@@ -1,18 +1,23 @@
 """``pathgate impact``: what the gate changes against RFC 0244."""
 
 import json
+from bisect import insort
 
 import click
 import msgspec
 
+from schemas.reasons import RunReason
 from streams.cli.exit_codes import ExitCode, exit_code_for
 from streams.cli.grading import CODES, GRADING, Rejections, context_of, grade_files
 from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
+from streams.core.summarize import UNKNOWN_SUITE_ID
 from streams.render import RunView, view_of
 from streams.render.figures import count_of, show_scores, visible
 from streams.render.view import gated_aggregate_of, gated_of
 from streams.settings import Settings
+
+_TOLD_SUITES = 10
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -59,6 +64,10 @@ class Impact(msgspec.Struct, kw_only=True, rename="camel"):
         tasks: Verdicts of tasks.
         off_path_trials: Trials that took another path than was expected.
         trials: All trials.
+        uncompared_runs: Runs, of ``runs``, whose suite is not loaded: neither rule
+            can pass them.
+        unknown_suites: ``suiteId@version`` that they name, sorted; a run without
+            ``eval.started`` names none.
         changed: Each verdict that differs, by run, the run before its tasks.
     """
 
@@ -66,6 +75,8 @@ class Impact(msgspec.Struct, kw_only=True, rename="camel"):
     tasks: Tally = msgspec.field(default_factory=Tally)
     trials: int = 0
     off_path_trials: int = 0
+    uncompared_runs: int = 0
+    unknown_suites: list[str] = msgspec.field(default_factory=list)
     changed: list[Changed] = msgspec.field(default_factory=list)
 
     def add(self, view: RunView) -> None:
@@ -74,6 +85,8 @@ class Impact(msgspec.Struct, kw_only=True, rename="camel"):
         self.runs.add(legacy=record.legacy_passed, passed=view.passed)
         self.trials += sum(len(task.trials) for task in view.tasks)
         self.off_path_trials += view.off_path_count
+        if any(one.code == RunReason.UNKNOWN_SUITE for one in record.reasons):
+            self._add_uncompared(view)
         if record.legacy_passed is not view.passed:
             self.changed.append(
                 Changed(
@@ -102,6 +115,12 @@ class Impact(msgspec.Struct, kw_only=True, rename="camel"):
                     )
                 )
 
+    def _add_uncompared(self, view: RunView) -> None:
+        self.uncompared_runs += 1
+        is_named = view.suite.summary.suite_id != UNKNOWN_SUITE_ID
+        if is_named and view.suite_key not in self.unknown_suites:
+            insort(self.unknown_suites, view.suite_key)
+
 
 @settings_command(
     "impact",
@@ -113,7 +132,8 @@ class Impact(msgspec.Struct, kw_only=True, rename="camel"):
         "pathgate impact day-*.ndjson.zst --suites suites/ --format json",
     ),
     help="Say what the gate changes: the runs and tasks that RFC 0244 passed and"
-    " RFC 0246 does not. 0 if it changes no verdict, 1 if it does.",
+    " RFC 0246 does not. 0 if it changes no verdict, 1 if it does, 3 if it changes"
+    " none of those that could be compared.",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @text_or_json
@@ -130,8 +150,22 @@ def impact(
     else:
         _write(terminal, found)
     rejections.tell(terminal)
-    undecided = "" if found.runs.graded and not rejections.count else "in doubt"
+    if found.uncompared_runs:
+        terminal.note(_uncompared(found))
+    is_answer = found.runs.graded and not found.uncompared_runs and not rejections.count
+    undecided = "" if is_answer else "in doubt"
     return exit_code_for(not_passed=len(found.changed), undecided=undecided)
+
+
+def _uncompared(found: Impact) -> str:
+    """Which runs say nothing about the gate, and what was missing."""
+    text = f"{count_of(found.uncompared_runs, 'run')} not compared: "
+    if not found.unknown_suites:
+        return text + "no eval.started names a suite"
+    shown = [visible(key) for key in found.unknown_suites[:_TOLD_SUITES]]
+    left_out = len(found.unknown_suites) - len(shown)
+    more = f" and {left_out} more" if left_out else ""
+    return f"{text}not among the suites: {', '.join(shown)}{more}"
 
 
 def _write(terminal: Terminal, found: Impact) -> None:

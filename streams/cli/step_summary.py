@@ -1,9 +1,10 @@
 """The page that GitHub Actions shows of a workflow's step."""
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
-from streams.errors import InputError
+from streams.errors import InputError, OutputError
 from streams.render import Format, RunView, Totals, make_renderer
 from streams.render.figures import count_of
 
@@ -36,10 +37,16 @@ class StepSummary:
     def __exit__(self, *_: object) -> None:
         """Closes the file."""
         if self._file is not None:
-            self._file.close()
+            # Each page was handed over when it was written.
+            with suppress(OSError):
+                self._file.close()
 
     def add(self, view: RunView) -> None:
-        """Appends one run while there is room."""
+        """Appends one run while there is room.
+
+        Raises:
+            OutputError: It cannot be written.
+        """
         if self._file is None:
             return
         data = self._renderer.run(view).encode()
@@ -47,13 +54,25 @@ class StepSummary:
             self._left_out += 1
             return
         self._room -= len(data)
-        self._file.write(data)
+        self._append(self._file, data)
 
     def end(self, totals: Totals) -> None:
-        """Appends the totals."""
+        """Appends the totals.
+
+        Raises:
+            OutputError: They cannot be written.
+        """
         if self._file is None:
             return
+        text = self._renderer.end(totals)
         if self._left_out:
             left_out = count_of(self._left_out, "further run")
-            self._file.write(f"{left_out} left out: no room.\n\n".encode())
-        self._file.write(self._renderer.end(totals).encode())
+            text = f"{left_out} left out: no room.\n\n{text}"
+        self._append(self._file, text.encode())
+
+    def _append(self, file: BinaryIO, data: bytes) -> None:
+        try:
+            file.write(data)
+            file.flush()
+        except OSError as error:
+            raise OutputError(f"GITHUB_STEP_SUMMARY: {error.strerror}") from error

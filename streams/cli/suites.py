@@ -22,7 +22,14 @@ from streams.kafka.newest import read_newest
 from streams.kafka.security import principal_of
 from streams.render.figures import count_of
 from streams.settings import Settings
-from streams.suites import ALIASES_FILE, SuiteSet, compile_suites, load_directory
+from streams.suites import (
+    ALIASES_FILE,
+    SuiteSet,
+    compile_suites,
+    find_doubts,
+    find_skipped,
+    load_directory,
+)
 from streams.topics import names_from
 
 suites = click.group(
@@ -45,14 +52,21 @@ suites = click.group(
         "pathgate suites check suites/ --format json",
     ),
     help="Validate the suites of a directory: every error at once, with its file"
-    " and JSON path.",
+    " and JSON path. Of a file that is no suite in form (no JSON, a key or value that"
+    " the schema does not have), the first error alone. What looks like a suite and is"
+    " not loaded is named on stderr.",
 )
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @text_or_json
 @click.pass_obj
 def check(terminal: Terminal, *, directory: Path, style: str) -> ExitCode:
     """Checks suites."""
+    # First: with nothing loaded, what was skipped says why.
+    for skipped in find_skipped(directory):
+        terminal.note(f"pathgate: warning: {skipped}")
     loaded = load_directory(directory)
+    for doubt in find_doubts(loaded):
+        terminal.note(f"pathgate: warning: {doubt}")
     compiled = compile_suites(loaded, ArgsDigester(None))
     facts = [_facts(key, suite, loaded) for key, suite in compiled.items()]
     if style == "json":

@@ -1,10 +1,13 @@
 """Where output goes: data to stdout, everything else to stderr."""
 
+import io
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+
+from streams.errors import OutputError
 
 
 class Terminal:
@@ -56,17 +59,70 @@ class Terminal:
         return stream.isatty() and self.env.get("TERM") != "dumb"
 
 
-def ensure_streams() -> None:
-    """Gives a process that was started with closed outputs ones that lead nowhere.
+class _Output(io.FileIO):
+    """Standard output, whose failures are told from those of other files.
 
-    Python has None in their place, and what is written would be an error.
+    Args:
+        descriptor: Where it goes; left open at the end.
+        closed: Whether there is none: what is written is an error.
     """
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - kept to the end
+
+    def __init__(self, descriptor: int, *, closed: bool) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._is_closed = closed
+        self._is_abandoned = False
+
+    def write(self, data: Any, /) -> int:
+        """Writes, as ``FileIO`` does.
+
+        Raises:
+            OutputError: Nothing can be written, for another reason than that
+                the reader went away.
+        """
+        if self._is_abandoned:
+            return memoryview(data).nbytes
+        if self._is_closed:
+            raise OutputError(f"{_UNWRITTEN}: it is closed")
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            why = (error.strerror or "no reason given").lower()
+            raise OutputError(f"{_UNWRITTEN}: {why}") from error
+
+    def abandon(self) -> None:
+        """Drops what is written from here on, and what was kept for writing."""
+        self._is_abandoned = True
+
+
+_UNWRITTEN = "cannot write to standard output"
+
+
+def prepare_streams() -> None:
+    """Sets up the outputs of this process, which may have been started without.
+
+    Python has None in the place of a closed one. A verdict that nobody can have
+    read is an error; messages without a standard error lead nowhere.
+    """
+    # Open to the end, which keeps other files from taking the descriptor.
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - kept to the end
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as above
+    closed = sys.stdout is None
+    if closed:
+        descriptor, is_watched = os.open(os.devnull, os.O_WRONLY), False
+    else:
+        descriptor, is_watched = sys.stdout.fileno(), sys.stdout.isatty()
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_Output(descriptor, closed=closed)),
+        encoding=None if closed else sys.stdout.encoding,
+        errors="strict" if closed else sys.stdout.errors,
+        line_buffering=is_watched,
+    )
 
 
 def abandon_stdout() -> None:
-    """Stops Python from complaining at exit about a pipe that was closed."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Stops Python from complaining at exit about an output that is lost."""
+    raw = getattr(sys.stdout.buffer, "raw", None)
+    if isinstance(raw, _Output):
+        raw.abandon()

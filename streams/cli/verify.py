@@ -29,7 +29,8 @@ from streams.verify import verify as verify_topics
     ),
     help="Grade the events in the topics afresh and hold every published record and"
     " the stored state against them. Give it the workers' settings. 0 if they agree,"
-    " 1 if some differ, 3 if there was nothing to compare.",
+    " 1 if some differ, 3 if there was nothing to compare, or if events could not be"
+    " read and all others agree.",
 )
 @click.option("--repair", is_flag=True, help="Have the workers rebuild what differs.")
 @text_or_json
@@ -45,11 +46,16 @@ def verify(
     if style == "json":
         terminal.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
     else:
-        _write(terminal, found)
+        terminal.write(render(found))
     rejections.tell(terminal)
+    return code_of(found)
+
+
+def code_of(found: Verified) -> ExitCode:
+    """The exit code of a pass: a difference is told before a doubt."""
+    is_answer = found.runs and not found.rejected
     return exit_code_for(
-        not_passed=len(found.findings),
-        undecided="" if found.runs else "nothing was compared",
+        not_passed=len(found.findings), undecided="" if is_answer else "in doubt"
     )
 
 
@@ -63,16 +69,21 @@ async def _verify(
         )
 
 
-def _write(terminal: Terminal, found: Verified) -> None:
+def render(found: Verified) -> str:
+    """What was found, a line a finding, then the totals."""
+    lines = []
     for one in found.findings:
         task = f" task {visible(one.task_id)}" if one.task_id else ""
-        terminal.write(
-            f"{visible(one.run_id)}{task}: {one.fault.value}: {one.detail}\n"
-        )
+        lines.append(f"{visible(one.run_id)}{task}: {one.fault.value}: {one.detail}")
     text = f"{count_of(found.runs, 'run')} compared"
-    text += f", {len(found.findings)} differ" if found.findings else ", all agree"
+    if not found.runs:
+        text = "nothing to compare"
+    elif found.findings:
+        text += f", {len(found.findings)} differ"
+    else:
+        text += ", all agree"
     if found.open:
         text += f", {found.open} not ended yet"
     if found.repairs:
         text += f", {count_of(found.repairs, 'rebuild')} asked for"
-    terminal.write(text + "\n")
+    return "\n".join([*lines, text]) + "\n"

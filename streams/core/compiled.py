@@ -1,6 +1,6 @@
 """A suite made ready for grading: its tasks, bars and compiled expectations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -8,6 +8,8 @@ import msgspec
 from schemas.errors import DecodeError, SuiteError
 from schemas.suite import PassRule, Suite, Task, Thresholds
 from streams.core.arguments import ArgsDigester
+from streams.core.declaration import find_faults as find_faults_of
+from streams.core.declaration import tool_names as tool_names_of
 from streams.core.evidence import hidden_key
 from streams.core.pairing import bits
 from streams.core.trajectory import ArgsNeed, Expectation, compile_expectation
@@ -133,6 +135,36 @@ class CompiledSuite:
         return None
 
 
+def find_faults(
+    suite: Suite, digester: ArgsDigester, aliases: Mapping[str, str]
+) -> list[DecodeError]:
+    """What has no meaning in the expectations of a suite: all of it.
+
+    Args:
+        suite: The decoded suite.
+        digester: As of ``CompiledSuite``, with any key.
+        aliases: As of ``CompiledSuite``.
+
+    Returns:
+        The faults with their JSON paths, by task; none where it compiles.
+    """
+    return [
+        fault
+        for index, task in enumerate(suite.tasks)
+        if task.expected is not None and task.expected.trajectory is not None
+        for fault in find_faults_of(
+            task.expected.trajectory, digester, aliases, _place_of(index)
+        )
+    ]
+
+
+def tool_names(suite: Suite) -> Iterator[tuple[str, str]]:
+    """Every tool that the expectations of a suite name, with its JSON path."""
+    for index, task in enumerate(suite.tasks):
+        if task.expected is not None and task.expected.trajectory is not None:
+            yield from tool_names_of(task.expected.trajectory, _place_of(index))
+
+
 # Tool names come from the wire: what is remembered of them is bounded.
 _MAX_REMEMBERED_TOOLS = 4096
 
@@ -147,8 +179,11 @@ def _expectation(
     trajectory = task.expected.trajectory if task.expected is not None else None
     if trajectory is None:
         return None
-    where = f"$.tasks[{index}].expected.trajectory"
     try:
-        return compile_expectation(trajectory, digester, aliases, where)
+        return compile_expectation(trajectory, digester, aliases, _place_of(index))
     except DecodeError as error:
         raise SuiteError(source, error.path, error.expected) from error
+
+
+def _place_of(index: int) -> str:
+    return f"$.tasks[{index}].expected.trajectory"

@@ -1,13 +1,13 @@
 """Compiles a declared ``expected.trajectory``, or says what has no meaning in it."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Raw
 
 from schemas.errors import DecodeError
 from schemas.suite import ArgsMatch, MatchMode, Step, Trajectory
+from schemas.trees import child
 from streams.core.arguments import ArgsDigester, ArgumentsError
 from streams.core.expectation import ArgsNeed, Expectation, StepRule, ToolRule
 from streams.core.pairing import bits, cover
@@ -54,9 +54,55 @@ def compile_expectation(
     another, a limit on a tool that no step names or that is forbidden, and
     ``optional`` in ``subset`` (there every step may be left over).
     """
-    denied, prefixes = _compile_forbidden(trajectory.forbidden, aliases, where)
+    compiled, faults = _compile(trajectory, digester, aliases, where)
+    if faults:
+        raise faults[0]
+    return compiled
+
+
+def find_faults(
+    trajectory: Trajectory,
+    digester: ArgsDigester,
+    aliases: Mapping[str, str],
+    where: str = "$",
+) -> list[DecodeError]:
+    """Everything that ``compile_expectation`` would refuse, whose arguments it takes.
+
+    Returns:
+        The faults, none where it compiles. What only follows from another fault
+        is left out: a name that is no tool's is not held against the limits.
+    """
+    return _compile(trajectory, digester, aliases, where)[1]
+
+
+def tool_names(trajectory: Trajectory, where: str) -> Iterator[tuple[str, str]]:
+    """JSON path and name of each tool, ``forbidden`` entries among them.
+
+    Args:
+        trajectory: As decoded.
+        where: Its JSON path.
+    """
+    for index, step in enumerate(trajectory.steps):
+        yield from _alternatives(step, f"{where}.steps[{index}]")
+    for index, entry in enumerate(trajectory.forbidden):
+        yield f"{where}.forbidden[{index}]", entry
+    for tool in trajectory.max_calls_per_tool:
+        yield child(f"{where}.maxCallsPerTool", tool), tool
+
+
+def _compile(
+    trajectory: Trajectory,
+    digester: ArgsDigester,
+    aliases: Mapping[str, str],
+    where: str,
+) -> tuple[Expectation, list[DecodeError]]:
+    """The expectation, and why it must not be used if there are faults."""
+    faults: list[DecodeError] = []
+    denied, prefixes = _compile_forbidden(trajectory.forbidden, aliases, where, faults)
     steps = tuple(
-        _compile_step(step, trajectory.match, digester, f"{where}.steps[{index}]")
+        _compile_step(
+            step, trajectory.match, digester, f"{where}.steps[{index}]", faults
+        )
         for index, step in enumerate(trajectory.steps)
     )
     spellings: dict[str, list[str]] = {}
@@ -85,9 +131,9 @@ def compile_expectation(
         denied=denied,
         denied_prefixes=prefixes,
     )
-    _check_steps(compiled, aliases, where)
-    _check_limits(compiled, aliases, where)
-    return compiled
+    _check_steps(trajectory.steps, compiled, aliases, where, faults)
+    _check_limits(compiled, aliases, where, faults)
+    return compiled, faults
 
 
 def _spell(
@@ -102,18 +148,21 @@ def _spell(
 
 
 def _compile_forbidden(
-    entries: Sequence[str], aliases: Mapping[str, str], where: str
+    entries: Sequence[str],
+    aliases: Mapping[str, str],
+    where: str,
+    faults: list[DecodeError],
 ) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
     denied: dict[str, str] = {}
     prefixes: list[tuple[str, str]] = []
     for index, entry in enumerate(entries):
         stem = entry.removesuffix(_WILDCARD)
         if not entry or _WILDCARD in stem:
-            raise DecodeError(
-                f"{where}.forbidden[{index}]",
-                "expected a tool name, with * only at its end",
+            place = f"{where}.forbidden[{index}]"
+            faults.append(
+                DecodeError(place, "expected a tool name, with * only at its end")
             )
-        if stem == entry:
+        elif stem == entry:
             denied[entry] = entry
         else:
             prefixes.append((stem, entry))
@@ -132,17 +181,22 @@ def _starts(stem: str, name: str, tool: str) -> bool:
 
 
 def _compile_step(
-    step: Step, mode: MatchMode, digester: ArgsDigester, where: str
+    step: Step,
+    mode: MatchMode,
+    digester: ArgsDigester,
+    where: str,
+    faults: list[DecodeError],
 ) -> StepRule:
-    tools = (step.tool,) if isinstance(step.tool, str) else tuple(step.tool)
-    for index, tool in enumerate(tools):
-        place = f"{where}.tool" + f"[{index}]" * (not isinstance(step.tool, str))
-        _check_name(tool, place)
-        if tool in tools[:index]:
-            raise DecodeError(place, "expected alternatives that differ")
+    tools: tuple[str, ...] = ()
+    for place, tool in _alternatives(step, where):
+        if not _is_name(tool):
+            faults.append(DecodeError(place, _LITERAL))
+        elif tool in tools:
+            faults.append(DecodeError(place, "expected alternatives that differ"))
+        tools += (tool,)
     if not tools:
-        raise DecodeError(f"{where}.tool", "expected at least one tool")
-    need, digest, members = _compile_args(step, digester, where)
+        faults.append(DecodeError(f"{where}.tool", "expected at least one tool"))
+    need, digest, members = _compile_args(step, digester, where, faults)
     return StepRule(
         tools=tools,
         required=not step.optional and mode is not MatchMode.SUBSET,
@@ -152,34 +206,56 @@ def _compile_step(
     )
 
 
-def _check_name(tool: str, where: str) -> None:
-    if not tool or _WILDCARD in tool:
-        raise DecodeError(where, "expected a literal tool name, without *")
+def _alternatives(step: Step, where: str) -> list[tuple[str, str]]:
+    """JSON path and name of each tool of a step."""
+    if isinstance(step.tool, str):
+        return [(f"{where}.tool", step.tool)]
+    return [(f"{where}.tool[{index}]", tool) for index, tool in enumerate(step.tool)]
+
+
+_LITERAL = "expected a literal tool name, without *"
+
+
+def _is_name(tool: str) -> bool:
+    return bool(tool) and _WILDCARD not in tool
 
 
 def _compile_args(
-    step: Step, digester: ArgsDigester, where: str
+    step: Step, digester: ArgsDigester, where: str, faults: list[DecodeError]
 ) -> tuple[ArgsNeed, bytes | None, tuple[tuple[str, bytes], ...]]:
     args = bytes(step.args) if isinstance(step.args, Raw) else b""
     subset = step.args_match is ArgsMatch.SUBSET
-    if args and step.args_hash is not None:
-        raise DecodeError(f"{where}.argsHash", "expected args or argsHash, not both")
+    digest, parts = _digest_args(args, digester, where, faults)
     if subset and not args:
-        raise DecodeError(f"{where}.argsMatch", "expected args to hold calls against")
+        faults.append(
+            DecodeError(f"{where}.argsMatch", "expected args to hold calls against")
+        )
+    elif subset and digest is not None and parts is None:
+        expected = "expected an object, as argsMatch is subset"
+        faults.append(DecodeError(f"{where}.args", expected))
+    if args and step.args_hash is not None:
+        expected = "expected args or argsHash, not both"
+        faults.append(DecodeError(f"{where}.argsHash", expected))
     if step.args_hash is not None:
         return ArgsNeed.WHOLE, digester.whole_from_hash(step.args_hash), ()
     if not args:
         return ArgsNeed.NONE, None, ()
-    try:
-        digest, parts = digester.both(args)
-    except ArgumentsError as error:
-        raise DecodeError(f"{where}.args", error.expected) from error
     members = tuple(sorted((parts or {}).items()))
-    if not subset:
-        return ArgsNeed.WHOLE, digest, members
-    if parts is None:
-        raise DecodeError(f"{where}.args", "expected an object, as argsMatch is subset")
-    return ArgsNeed.PARTS, None, members
+    if subset:
+        return ArgsNeed.PARTS, None, members
+    return ArgsNeed.WHOLE, digest, members
+
+
+def _digest_args(
+    args: bytes, digester: ArgsDigester, where: str, faults: list[DecodeError]
+) -> tuple[bytes | None, Mapping[str, bytes] | None]:
+    if not args:
+        return None, None
+    try:
+        return digester.both(args)
+    except ArgumentsError as error:
+        faults.append(DecodeError(f"{where}.args", error.expected))
+        return None, None
 
 
 def _steps_by_tool(steps: Sequence[StepRule]) -> dict[str, int]:
@@ -210,40 +286,54 @@ def _compile_rules(steps: Sequence[StepRule]) -> dict[str, ToolRule]:
     return rules
 
 
-def _check_steps(compiled: Expectation, aliases: Mapping[str, str], where: str) -> None:
-    for index, step in enumerate(compiled.steps):
-        place = f"{where}.steps[{index}].tool"
-        for tool in step.tools:
-            _check_canonical(tool, aliases, place)
-            if compiled.is_forbidden(tool) is not None:
-                raise DecodeError(place, "expected a tool that is not forbidden")
+def _check_steps(
+    steps: Sequence[Step],
+    compiled: Expectation,
+    aliases: Mapping[str, str],
+    where: str,
+    faults: list[DecodeError],
+) -> None:
+    for index, step in enumerate(steps):
+        for place, tool in _alternatives(step, f"{where}.steps[{index}]"):
+            if not _is_name(tool):
+                continue
+            if not _is_canonical(tool, aliases):
+                faults.append(DecodeError(place, _CANONICAL))
+            elif compiled.is_forbidden(tool) is not None:
+                expected = "expected a tool that is not forbidden"
+                faults.append(DecodeError(place, expected))
 
 
-def _check_canonical(tool: str, aliases: Mapping[str, str], where: str) -> None:
-    if aliases.get(tool, tool) != tool:
-        raise DecodeError(where, "expected a name that the aliases do not rename")
+_CANONICAL = "expected a name that the aliases do not rename"
+
+
+def _is_canonical(tool: str, aliases: Mapping[str, str]) -> bool:
+    return aliases.get(tool, tool) == tool
 
 
 def _check_limits(
-    compiled: Expectation, aliases: Mapping[str, str], where: str
+    compiled: Expectation,
+    aliases: Mapping[str, str],
+    where: str,
+    faults: list[DecodeError],
 ) -> None:
-    if compiled.max_extra_calls is not None and compiled.mode not in _WITH_EXTRAS:
-        raise DecodeError(
-            f"{where}.maxExtraCalls", "expected it with in-order or any-order alone"
-        )
     required = [i for i, step in enumerate(compiled.steps) if step.required]
     if compiled.max_calls is not None and compiled.max_calls < len(required):
-        raise DecodeError(
-            f"{where}.maxCalls", "expected at least one call for each required step"
-        )
+        expected = "expected at least one call for each required step"
+        faults.append(DecodeError(f"{where}.maxCalls", expected))
+    if compiled.max_extra_calls is not None and compiled.mode not in _WITH_EXTRAS:
+        expected = "expected it with in-order or any-order alone"
+        faults.append(DecodeError(f"{where}.maxExtraCalls", expected))
+    place = f"{where}.maxCallsPerTool"
+    named = [tool for step in compiled.steps for tool in step.tools or ("",)]
+    names_hold = all(map(_is_name, named))
     for tool, _ in compiled.limits:
-        place = f"{where}.maxCallsPerTool[{json.dumps(tool)}]"
-        _check_name(tool, place)
-        _check_canonical(tool, aliases, place)
-    if compiled.limits and not _can_serve(compiled, required):
-        raise DecodeError(
-            f"{where}.maxCallsPerTool", "expected a call for each required step"
-        )
+        if not _is_name(tool):
+            faults.append(DecodeError(child(place, tool), _LITERAL))
+        elif not _is_canonical(tool, aliases):
+            faults.append(DecodeError(child(place, tool), _CANONICAL))
+    if compiled.limits and names_hold and not _can_serve(compiled, required):
+        faults.append(DecodeError(place, "expected a call for each required step"))
 
 
 def _can_serve(compiled: Expectation, required: Sequence[int]) -> bool:

@@ -9,6 +9,7 @@ _ESCAPES = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
 )
 RUN_CASE = "(run)"
+UNDECIDED_CASE = "(undecided)"
 
 
 def escape(text: str) -> str:
@@ -25,7 +26,8 @@ class JunitRenderer:
     """Writes one document; a closed gate is never green.
 
     A run that did not pass has a further case ``(run)``: its bar or its
-    inventory may fail with every task passed, or with no task at all.
+    inventory may fail with every task passed, or with no task at all. Where
+    the verdicts are no answer, a last suite has the error ``(undecided)``.
     """
 
     def start(self) -> str:
@@ -55,9 +57,19 @@ class JunitRenderer:
             + " </testsuite>\n"
         )
 
-    def end(self, totals: Totals) -> str:  # noqa: ARG002 - readers add up themselves
-        """The root's end."""
-        return "</testsuites>\n"
+    def end(self, totals: Totals) -> str:
+        """What stays undecided, and the root's end; readers add up themselves."""
+        return (_undecided(totals) if totals.undecided else "") + "</testsuites>\n"
+
+
+def _undecided(totals: Totals) -> str:
+    text = _name(str(totals))
+    return (
+        ' <testsuite name="pathgate" tests="1" failures="0" errors="1" skipped="0">\n'
+        f'  <testcase classname="pathgate" name="{UNDECIDED_CASE}">\n'
+        f'   <error type="undecided" message="{text}">{text}</error>\n'
+        "  </testcase>\n </testsuite>\n"
+    )
 
 
 def _name(text: str) -> str:

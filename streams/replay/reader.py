@@ -21,6 +21,10 @@ FOLLOW_INTERVAL_S = 0.2
 # Enough for the keys before a payload.
 _START_BYTES = 1 << 16
 
+# What no text starts with, and what unpacks it: a log that was named or piped as
+# if it were plain would be rejected line by line.
+_PACKED = ((b"\x1f\x8b", "gzip", ".gz"), (b"\x28\xb5\x2f\xfd", "zstd", ".zst"))
+
 # A zstd block of 4 bytes can stand for 128 KiB: the bound of what one read
 # can grow to.
 _ZSTD_READ_BYTES = 4096
@@ -193,12 +197,17 @@ def read_lines(
         line without a line end is a line once the stream has ended for good.
 
     Raises:
-        ReadError: The stream breaks off: truncated or damaged compression.
+        ReadError: The stream breaks off: truncated or damaged compression; or
+            it is compressed where plain text was expected.
     """
     splitter = _Splitter()
+    is_start = True
     while True:
         block = _read_block(stream, source, splitter.number + 1)
         if block:
+            if is_start:
+                _refuse_packed(block, source)
+                is_start = False
             yield splitter.split(block)
         elif follow is None or not follow():
             break
@@ -207,6 +216,16 @@ def read_lines(
                 idle()
             time.sleep(FOLLOW_INTERVAL_S)
     yield splitter.end()
+
+
+def _refuse_packed(block: bytes, source: str) -> None:
+    for magic, tool, suffix in _PACKED:
+        if block.startswith(magic):
+            raise ReadError(
+                source,
+                f"expected lines of text, and the bytes look {tool}-compressed: unpack"
+                f" them first ({tool} -dc), or name a file that ends in {suffix}",
+            )
 
 
 def _read_block(stream: LogStream, source: str, line: int) -> bytes:

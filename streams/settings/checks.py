@@ -7,6 +7,7 @@ from pathlib import Path
 from streams.settings.choices import SaslMechanism, SecurityProtocol
 from streams.settings.fields import Values
 from streams.settings.secret import Secret
+from streams.settings.sources import SECRET_FILES, variable_of
 
 MIN_KEY_BYTES = 16
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -32,7 +33,7 @@ def find_problems(values: Values, secrets: dict[str, Secret | None]) -> list[str
         *_sasl(values, secrets["sasl_password"]),
         *_tls(values, secrets["ssl_key_password"]),
         *_figures(values),
-        *_digest_key(secrets["args_digest_key"]),
+        *_digest_key(values, secrets["args_digest_key"]),
     ]
 
 
@@ -53,6 +54,12 @@ def find_warnings(values: Values) -> list[str]:
             " as the broker"
         )
     return found
+
+
+def _given_name(secret: str, values: Values) -> str:
+    """What gave a secret: the setting of its file, else its variable."""
+    file = SECRET_FILES[secret]
+    return file if getattr(values, file) else variable_of(secret)
 
 
 def _servers(values: Values) -> Iterator[str]:
@@ -100,10 +107,13 @@ def _names(values: Values) -> Iterator[str]:
 
 def _sasl(values: Values, password: Secret | None) -> Iterator[str]:
     protocol = values.security_protocol
+    source = SECRET_FILES["sasl_password"]
+    if password is not None:
+        source = _given_name("sasl_password", values)
     parts = {
         "sasl_mechanism": values.sasl_mechanism is not None,
         "sasl_username": bool(values.sasl_username),
-        "sasl_password_file": password is not None or bool(values.sasl_password_file),
+        source: password is not None or bool(values.sasl_password_file),
     }
     for name, is_given in parts.items():
         if protocol.uses_sasl and not is_given:
@@ -117,7 +127,7 @@ def _sasl(values: Values, password: Secret | None) -> Iterator[str]:
         try:
             password.reveal_text()
         except ValueError:
-            yield "sasl_password_file: expected UTF-8 text"
+            yield f"{source}: expected UTF-8 text"
 
 
 def _tls(values: Values, key_password: Secret | None) -> Iterator[str]:
@@ -141,7 +151,8 @@ def _tls(values: Values, key_password: Secret | None) -> Iterator[str]:
             given, missing = missing, given
         yield f"{missing}: needed with {given}"
     if key_password is not None and not values.ssl_key_file:
-        yield "ssl_key_password_file: has no use without ssl_key_file"
+        name = _given_name("ssl_key_password", values)
+        yield f"{name}: has no use without ssl_key_file"
 
 
 def _figures(values: Values) -> Iterator[str]:
@@ -163,6 +174,7 @@ def _figures(values: Values) -> Iterator[str]:
         )
 
 
-def _digest_key(key: Secret | None) -> Iterator[str]:
+def _digest_key(values: Values, key: Secret | None) -> Iterator[str]:
     if key is not None and len(key.reveal()) < MIN_KEY_BYTES:
-        yield f"args_digest_key_file: expected at least {MIN_KEY_BYTES} bytes"
+        name = _given_name("args_digest_key", values)
+        yield f"{name}: expected at least {MIN_KEY_BYTES} bytes"

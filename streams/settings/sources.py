@@ -191,7 +191,8 @@ def read_secret(
         The bytes, at least one; None if there is no secret.
     """
     if not file:
-        return str(given.value).encode() if given else None
+        # Bytes of the environment that are no UTF-8 are a secret's own matter.
+        return str(given.value).encode(errors="surrogateescape") if given else None
     try:
         data = Path(file).read_bytes()
     except OSError as error:

@@ -17,6 +17,7 @@ from streams.errors import (
     BrokerUnavailableError,
     ConfigurationError,
     InputError,
+    OutputError,
     PathgateError,
 )
 from streams.settings import SettingsError
@@ -125,6 +126,7 @@ def test_misspelling_is_answered_with_what_was_meant(
     [
         (click.UsageError("x"), 2),
         (InputError("x"), 2),
+        (OutputError("x"), 2),
         (BrokerUnavailableError("x"), 69),
         (ConfigurationError("x"), 78),
         (SettingsError(("x",)), 78),

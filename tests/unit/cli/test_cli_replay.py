@@ -118,7 +118,9 @@ def test_unreadable_input_is_2(
     """A missing file and a broken archive are told in one line, without a trace."""
     broken = tmp_path / "b.ndjson.gz"
     broken.write_bytes(gzip.compress(b"x" * 10_000)[:-20])
-    for file in (str(tmp_path / "none.ndjson"), str(broken)):
+    packed = tmp_path / "c.ndjson"
+    packed.write_bytes(gzip.compress(b"\n".join(good_log().lines)))
+    for file in (str(tmp_path / "none.ndjson"), str(broken), str(packed)):
         ended = call(capfd, "replay", file, "--suites", suites)
         assert ended.code == 2
         (line,) = ended.err.splitlines()

@@ -141,33 +141,74 @@ def test_output_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
     assert "acme/größe-0000000000".encode() in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("redirect", "source", "code"),
-    [
-        ("<&-", "-", ExitCode.USAGE),
-        (">&-", "a.ndjson", ExitCode.OK),
-        (">&- 2>&-", "a.ndjson", ExitCode.OK),
-        (">/dev/full", "a.ndjson", ExitCode.INTERNAL),
-    ],
-)
-def test_streams_that_are_closed_or_full(
-    tmp_path: Path, redirect: str, source: str, code: ExitCode
-) -> None:
-    """A service manager may start a command so: a code and plain words, no trace."""
-    write_log(tmp_path / "a.ndjson", good_log())
-    suites = str(write_suites(tmp_path))
-    line = command_of("replay", source, "--suites", suites)
-    done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {redirect}', "sh", *line],
+def redirected(
+    redirect: str, arguments: list[str], folder: Path
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", *command_of(*arguments)],
         capture_output=True,
-        cwd=tmp_path,
+        cwd=folder,
         env=clean_env(),
         check=False,
     )
-    assert done.returncode == code
-    assert b"Traceback" not in done.stderr
-    assert (b"no space left on device" in done.stderr) is ("full" in redirect)
-    assert (b"expected an open standard input" in done.stderr) is (source == "-")
+
+
+def test_closed_input_is_unreadable(tmp_path: Path) -> None:
+    """A service manager may start a command so."""
+    suites = str(write_suites(tmp_path))
+    done = redirected("<&-", ["replay", "-", "--suites", suites], tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == b"pathgate: -: expected an open standard input\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["demo"],
+        ["--help"],
+        ["replay", "--help"],
+        ["--version"],
+        ["config", "show", "--format", "json"],
+        ["replay", "a.ndjson", "--suites", "suites", "--format", "junit"],
+    ],
+)
+@pytest.mark.parametrize(
+    ("redirect", "why"),
+    [(">/dev/full", "no space left on device"), (">&-", "it is closed")],
+)
+def test_output_that_cannot_be_written_is_told(
+    tmp_path: Path, arguments: list[str], redirect: str, why: str
+) -> None:
+    """A full disk or no output at all: a line and a code, and never a verdict."""
+    write_log(tmp_path / "a.ndjson", good_log())
+    write_suites(tmp_path)
+    done = redirected(redirect, arguments, tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    line = f"pathgate: cannot write to standard output: {why}\n"
+    assert done.stderr.decode() == line
+
+
+def test_closed_outputs_are_no_verdict(tmp_path: Path) -> None:
+    """With nobody to tell, the code remains."""
+    log, suites = write_log(tmp_path / "a.ndjson", good_log()), write_suites(tmp_path)
+    arguments = ["replay", log, "--suites", str(suites)]
+    assert redirected(">&- 2>&-", arguments, tmp_path).returncode == ExitCode.USAGE
+    assert redirected("2>&-", arguments, tmp_path).returncode == ExitCode.OK
+    # What writes nothing misses no output.
+    done = redirected(">&-", ["replay", "none", "--suites", str(suites)], tmp_path)
+    assert b"none: expected a readable file" in done.stderr
+
+
+def test_step_summary_on_a_full_disk_is_told(tmp_path: Path) -> None:
+    """The page of a workflow's step is an output too."""
+    suites = str(write_suites(tmp_path))
+    log = write_log(tmp_path / "a.ndjson", good_log())
+    done = piped(
+        ["replay", log, "--suites", suites, "--format", "github"],
+        GITHUB_STEP_SUMMARY="/dev/full",
+    )
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == b"pathgate: GITHUB_STEP_SUMMARY: No space left on device\n"
 
 
 def test_a_file_name_that_is_no_utf8_is_shown_escaped(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from streams.settings import Settings
 from streams.topics import table_from
-from tests.factories import Log
+from tests.factories import Log, task
 from tests.unit.cli.command import bad_log, call, good_log, write_log, write_suites
 
 
@@ -272,6 +272,33 @@ def test_impact_of_nothing(
     assert (ended.code, ended.err.split(":")[0]) == (3, "1 event rejected")
 
 
+def test_impact_without_the_suites_is_no_answer(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """A wrong directory is 3 and named, not a gate that changes nothing."""
+    other = Log(run="acme/run-000000000003").start(suite_id="acme.evals.other").end()
+    headless = Log(run="acme/run-000000000004").score("refund", 1).end()
+    lost = write_log(tmp_path / "a.ndjson", good_log(), other, other, headless)
+    ended = call(capfd, "impact", lost, "--suites", suites)
+    assert (ended.code, ended.err) == (
+        3,
+        "2 runs not compared: not among the suites: acme.evals.other@1.0.0\n",
+    )
+    told = json.loads(
+        call(capfd, "impact", lost, "--suites", suites, "--format", "json").out
+    )
+    assert told["uncomparedRuns"] == 2
+    assert told["unknownSuites"] == ["acme.evals.other@1.0.0"]
+    alone = write_log(tmp_path / "b.ndjson", headless)
+    ended = call(capfd, "impact", alone, "--suites", suites)
+    assert (ended.code, ended.err) == (
+        3,
+        "1 run not compared: no eval.started names a suite\n",
+    )
+    changed = write_log(tmp_path / "c.ndjson", bad_log(), other)
+    assert call(capfd, "impact", changed, "--suites", suites).code == 1
+
+
 # ---------------------------------------------------------------------- suites
 
 
@@ -314,6 +341,58 @@ def test_suites_check_tells_every_error(
     first, second = ended.err.splitlines()
     assert first.startswith(f"pathgate: {tmp_path / 'a.json'}: $: ")
     assert second.startswith(f"pathgate: {tmp_path / 'b.json'}: $.")
+
+
+def test_suites_check_doubts_white_space_around_names(
+    capfd: pytest.CaptureFixture[str], suites: str
+) -> None:
+    """Names are literal, so it is allowed, and warned of with its place."""
+    file = Path(suites) / "refunds.json"
+    document = json.loads(file.read_text())
+    trajectory = {
+        "steps": [{"tool": "look up"}, {"tool": ["a", " b"]}],
+        "forbidden": ["rm ", "wire *", "rm", "fs_*"],
+        "maxCallsPerTool": {"a\t": 1},
+    }
+    document["tasks"] = [task("t"), task("refund", trajectory)]
+    file.write_text(json.dumps(document))
+    ended = call(capfd, "suites", "check", suites)
+    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+    head = f"pathgate: warning: {file}: $.tasks[1].expected.trajectory."
+    tail = ": white space around a tool's name is taken literally"
+    assert [
+        line.removeprefix(head).removesuffix(tail) for line in ended.err.splitlines()
+    ] == ["steps[1].tool[1]", "forbidden[0]", "forbidden[1]", r'maxCallsPerTool["a\t"]']
+
+
+def test_suites_check_tells_what_it_skips(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """What is loaded stays; hidden files and other things are no suites."""
+    folder = Path(suites)
+    (folder / "more" / "deep").mkdir(parents=True)
+    (folder / "more" / "deep" / "a.json").write_text("{}")
+    (folder / "Old.JSON").write_text("{}")
+    for name in ("empty", "notes", "..2026_01_01"):
+        (folder / name).mkdir()
+    (folder / "notes" / "a.md").write_text("")
+    (folder / "..2026_01_01" / "a.json").write_text("{}")
+    (folder / ".draft.JSON").write_text("{}")
+    ended = call(capfd, "suites", "check", suites)
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) == 1
+    told = [
+        f"{folder / 'Old.JSON'}: skipped: expected a name that ends in .json",
+        f"{folder / 'more'}: skipped: a directory below is not looked into",
+    ]
+    assert ended.err.splitlines() == [f"pathgate: warning: {line}" for line in told]
+    # With nothing else there they are why.
+    (folder / "refunds.json").unlink()
+    ended = call(capfd, "suites", "check", suites)
+    assert (ended.code, ended.err.count(": skipped: ")) == (78, 2)
+    none = str(tmp_path / "none")
+    ended = call(capfd, "suites", "check", none)
+    assert (ended.code, len(ended.err.splitlines())) == (78, 1)
 
 
 # ---------------------------------------------------------------------- topics

@@ -7,6 +7,7 @@ import pytest
 
 from schemas.errors import DecodeError
 from schemas.suite import ArgsMatch, MatchMode, Step, Trajectory
+from streams.core.declaration import find_faults
 from streams.core.trajectory import ArgsNeed, compile_expectation
 from tests.unit.core.trajectory_factory import DIGESTER, declare, expect, raw, step
 
@@ -75,7 +76,7 @@ REFUSED: dict[str, tuple[Trajectory, str, str]] = {
     ),
     "alias-as-tool": (
         declare("exact", step(["b", "A"])),
-        "$.t.steps[0].tool",
+        "$.t.steps[0].tool[1]",
         "expected a name that the aliases do not rename",
     ),
     "forbidden-step": (
@@ -85,7 +86,7 @@ REFUSED: dict[str, tuple[Trajectory, str, str]] = {
     ),
     "forbidden-optional-alternative": (
         declare("exact", step(["b", "fs_rm"], optional=True), forbidden=("fs_*",)),
-        "$.t.steps[0].tool",
+        "$.t.steps[0].tool[1]",
         "expected a tool that is not forbidden",
     ),
     "forbidden-all": (
@@ -126,7 +127,7 @@ REFUSED: dict[str, tuple[Trajectory, str, str]] = {
     ),
     "per-tool-alias": (
         declare("in-order", max_calls_per_tool={"A": 1}),
-        '$.t.maxCallsPerTool["A"]',
+        "$.t.maxCallsPerTool.A",
         "expected a name that the aliases do not rename",
     ),
     "per-tool-below-steps": (
@@ -167,6 +168,8 @@ REFUSED: dict[str, tuple[Trajectory, str, str]] = {
 )
 def test_compile_refuses(trajectory: Trajectory, path: str, expected: str) -> None:
     """What has no meaning or can never be met is refused, with its JSON path."""
+    (fault,) = find_faults(trajectory, DIGESTER, ALIASES, "$.t")
+    assert (path, expected) == (fault.path, fault.expected)
     with pytest.raises(DecodeError) as caught:
         compile_expectation(trajectory, DIGESTER, ALIASES, "$.t")
     assert (path, expected) == (caught.value.path, caught.value.expected)
@@ -193,6 +196,43 @@ def test_compile_accepts(trajectory: Trajectory) -> None:
     """What is only redundant, or just possible to meet, is no error."""
     compiled = compile_expectation(trajectory, DIGESTER, ALIASES)
     assert trajectory.match is compiled.mode
+
+
+def test_every_fault_is_found() -> None:
+    """All that ``compile`` refuses, once each, and not what follows from another.
+
+    Two required steps: ``maxCalls`` 1 is too few. That ``*`` is no tool is told
+    once, and neither held against the forbidden names nor against the limits.
+    """
+    faulty = declare(
+        "exact",
+        step(["a*", "b"], args=b"[1]", args_hash="ab" * 32),
+        step(["b", "c", "b"], args_match=ArgsMatch.SUBSET),
+        step(["A", "d", "e"], at_least=b"[1]", optional=True),
+        forbidden=("x*y", "a*", "", "d", "e"),
+        max_calls=1,
+        max_extra_calls=0,
+        max_calls_per_tool={"A": 1, "long name*": 1, "b": 0},
+    )
+    found = find_faults(faulty, DIGESTER, ALIASES, "$.t")
+    assert {fault.path for fault in found} == {
+        "$.t.forbidden[0]",
+        "$.t.forbidden[2]",
+        "$.t.steps[0].tool[0]",
+        "$.t.steps[0].argsHash",
+        "$.t.steps[1].tool[2]",
+        "$.t.steps[1].argsMatch",
+        "$.t.steps[2].tool[0]",
+        "$.t.steps[2].tool[1]",
+        "$.t.steps[2].tool[2]",
+        "$.t.steps[2].args",
+        "$.t.maxCalls",
+        "$.t.maxExtraCalls",
+        "$.t.maxCallsPerTool.A",
+        '$.t.maxCallsPerTool["long name*"]',
+    }
+    assert len(found) == 14
+    assert find_faults(declare("exact", "a"), DIGESTER, ALIASES) == []
 
 
 def test_compile_keeps_content_out_of_errors() -> None:

@@ -104,6 +104,22 @@ def test_junit_of_a_run_without_tasks_is_not_green() -> None:
     assert case.find("failure") is not None
 
 
+@pytest.mark.parametrize("views", [(), (passed_run(),), (changed_run(),)])
+def test_junit_of_undecided_runs_has_an_error(views: tuple[RunView, ...]) -> None:
+    """An error of its own beside all runs, in the words of the other formats."""
+    end = totals(
+        passed=len(views), undecided="1 event rejected" if views else "nothing graded"
+    )
+    document = ET.fromstring(render(Format.JUNIT, *views, end=end))  # noqa: S314 - our own output
+    *runs, last = document.findall("testsuite")
+    assert len(runs) == len(views)
+    assert (last.get("tests"), last.get("errors")) == ("1", "1")
+    (case,) = last.findall("testcase")
+    (error,) = case.findall("error")
+    assert (case.get("name"), error.get("type")) == ("(undecided)", "undecided")
+    assert error.get("message") == error.text == str(end)
+
+
 def test_junit_is_well_formed_whatever_tools_are_called() -> None:
     """Markup is escaped, and what XML cannot hold is written out."""
     document = ET.fromstring(  # noqa: S314 - our own output

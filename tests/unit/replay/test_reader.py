@@ -92,6 +92,29 @@ def test_bytes_that_are_not_packed_are_an_error(tmp_path: Path, name: str) -> No
         read_file(path)
 
 
+@pytest.mark.parametrize(
+    ("pack", "tool", "suffix"),
+    [(gzip.compress, "gzip", ".gz"), (zstd, "zstd", ".zst")],
+)
+def test_packed_bytes_in_place_of_text_are_an_error(
+    tmp_path: Path, pack: Callable[[bytes], bytes], tool: str, suffix: str
+) -> None:
+    """Once, with what to do; standard input, a wrong name, and packed twice."""
+    expected = (
+        f"expected lines of text, and the bytes look {tool}-compressed: unpack them"
+        f" first ({tool} -dc), or name a file that ends in {suffix}"
+    )
+    with pytest.raises(ReadError) as caught:
+        read_all(io.BytesIO(pack(LINES)), "-")
+    assert str(caught.value) == f"-: {expected}"
+    for name, data in (("a.log", pack(LINES)), (f"a{suffix}", pack(pack(LINES)))):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(ReadError) as caught:
+            read_file(path)
+        assert str(caught.value) == f"{path}: {expected}"
+
+
 def test_a_damaged_gzip_is_an_error(tmp_path: Path) -> None:
     """Its check sum is wrong."""
     data = bytearray(gzip.compress(LINES))

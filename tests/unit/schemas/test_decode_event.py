@@ -296,6 +296,13 @@ def test_whitespace_changes_nothing() -> None:
         (b"\x00\x00\x00\x00\x2a" + event(), DecodeCode.SCHEMA_REGISTRY_FRAMING),
         (b"\xef\xbb\xbf" + event(), DecodeCode.BYTE_ORDER_MARK),
         (event().decode().encode("utf-16"), DecodeCode.INVALID_UTF8),
+        (event().decode().encode("utf-16-be"), DecodeCode.SCHEMA_REGISTRY_FRAMING),
+        (event().decode().encode("utf-16-le"), DecodeCode.NOT_JSON),
+        # A line of such a log that is cut at its line end.
+        (
+            b"\x00" + event().decode().encode("utf-16-le"),
+            DecodeCode.SCHEMA_REGISTRY_FRAMING,
+        ),
         (b"not json", DecodeCode.NOT_JSON),
         (event()[:-1], DecodeCode.NOT_JSON),
         (event() + b"x", DecodeCode.NOT_JSON),
@@ -324,6 +331,15 @@ def test_bytes_that_are_no_event_are_named(data: bytes, code: DecodeCode) -> Non
     """Each fault of the document as a whole has a code and the path ``$``."""
     fault = refusal(data)
     assert (fault.path, fault.code) == ("$", code)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_called_that(encoding: str) -> None:
+    """Each line of a log in UTF-16, cut at the byte of its line end."""
+    log = (event() + b"\n" + event() + b"\n").decode().encode(encoding)
+    lines = [line for line in log.split(b"\n") if len(line) > 1]
+    assert len(lines) == 2
+    assert all("UTF-16" in refusal(line).expected for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -422,6 +422,33 @@ def test_password_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     assert problems == ("sasl_password_file: expected UTF-8 text",)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "flags", "expected"),
+    [
+        ("SASL_PASSWORD", "hush", {}, "has no use with security_protocol=PLAINTEXT"),
+        (
+            "SASL_PASSWORD",
+            "hush\udcff",
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "PLAIN",
+                "sasl_username": "ann",
+            },
+            "expected UTF-8 text",
+        ),
+        ("SSL_KEY_PASSWORD", "hush", {}, "has no use without ssl_key_file"),
+        ("ARGS_DIGEST_KEY", "hush", {}, "expected at least 16 bytes"),
+    ],
+)
+def test_secret_of_the_environment_is_named_by_its_variable(
+    variable: str, value: str, flags: dict[str, object], expected: str
+) -> None:
+    """Whoever gave the variable has given no file, and knows none."""
+    (problem,) = problems_of(flags, {f"PATHGATE_{variable}": value})
+    assert problem.startswith(f"PATHGATE_{variable}: {expected}")
+    assert "hush" not in problem
+
+
 def test_secret_hides_itself(secret_file: Path) -> None:
     """Neither the settings' repr nor any way of printing shows a secret."""
     settings = load({"args_digest_key_file": str(secret_file)})

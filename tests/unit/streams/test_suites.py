@@ -110,20 +110,57 @@ def test_missing_directory_is_an_error(tmp_path: Path) -> None:
     assert problems_of(path) == (expected,)
 
 
-def test_expectations_without_a_meaning_are_all_named(tmp_path: Path) -> None:
-    """Each suite is compiled, the second too when the first has no meaning."""
-    # A step whose only tool is forbidden: no run could ever meet it.
-    trajectory = {"steps": [{"tool": "a"}], "forbidden": ["a"]}
-    bad = [{"taskId": "t", "expected": {"kind": "golden", "trajectory": trajectory}}]
-    files = [
-        write(tmp_path / f"{name}.json", document(f"acme.evals.{name}", tasks=bad))
-        for name in "ab"
+def test_every_fault_of_every_file_is_named_in_its_place(tmp_path: Path) -> None:
+    """By file, and in a file as it is written; the alias map comes first.
+
+    ``steps`` stands after ``forbidden`` and ``maxCalls`` here, and ``version``
+    after all tasks. The second task's id is the first's.
+    """
+    trajectory = {
+        "match": "exact",
+        "maxExtraCalls": 1,
+        "forbidden": ["x*y", "b"],
+        "maxCallsPerTool": {"a*": 1},
+        "steps": [{"tool": "a*"}, {"tool": ["c", "b"]}],
+    }
+    expected = {"kind": "golden", "trajectory": trajectory}
+    tasks = [{"expected": expected, "taskId": "t"}] * 2
+    (tmp_path / "aliases.json").write_text('{"aliases": {"m": "m", "n": "*"}}')
+    write(tmp_path / "a.json", document("acme.evals.a"))
+    bad = {"suiteId": "acme.evals.a", "modes": [], "tasks": tasks, "version": "1.0.0"}
+    write(tmp_path / "b.json", bad)
+    (tmp_path / "c.json").write_text("{")
+    write(tmp_path / "d.json", document("acme.evals.d", tasks=tasks[:1]))
+    of_task = [
+        "maxExtraCalls",
+        "forbidden[0]",
+        'maxCallsPerTool["a*"]',
+        "steps[0].tool",
+        "steps[1].tool[1]",
     ]
-    loaded = load_directory(tmp_path)
-    with pytest.raises(SuitesError) as caught:
-        compile_suites(loaded, ArgsDigester(None))
-    assert [line.split(": ")[0] for line in caught.value.problems] == [
-        str(file) for file in files
+    in_tasks = [
+        [f"$.tasks[{index}].expected.trajectory.{place}" for place in of_task]
+        for index in range(2)
+    ]
+    assert [tuple(line.split(": ")[:2]) for line in problems_of(tmp_path)] == [
+        *((str(tmp_path / "aliases.json"), f"$.aliases.{name}") for name in "mn"),
+        *((str(tmp_path / "b.json"), path) for path in in_tasks[0]),
+        *((str(tmp_path / "b.json"), path) for path in in_tasks[1]),
+        (str(tmp_path / "b.json"), "$.tasks[1].taskId"),
+        (str(tmp_path / "b.json"), "$.version"),
+        (str(tmp_path / "c.json"), "$"),
+        *((str(tmp_path / "d.json"), path) for path in in_tasks[0]),
+    ]
+
+
+def test_loaded_suites_compile(tmp_path: Path) -> None:
+    """What was loaded has a meaning; it is compiled under its key."""
+    write(tmp_path / "a.json", document())
+    write(tmp_path / "b.json", document("acme.evals.b"))
+    compiled = compile_suites(load_directory(tmp_path), ArgsDigester(None))
+    assert [(key, suite.key) for key, suite in compiled.items()] == [
+        ("acme.evals.a@1.0.0", "acme.evals.a@1.0.0"),
+        ("acme.evals.b@1.0.0", "acme.evals.b@1.0.0"),
     ]
 
 
