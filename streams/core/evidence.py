@@ -111,6 +111,11 @@ class Completed(_Fact, frozen=True, gc=False, array_like=True, tag=4):
     task_count: int
     passed_count: int
 
+    @property
+    def figures(self) -> tuple[float, bool, int, int]:
+        """What it says of the run."""
+        return self.aggregate_score, self.passed, self.task_count, self.passed_count
+
 
 class Ended(_Fact, frozen=True, gc=False, array_like=True, tag=5):
     """The end of the run: completed, failed or cancelled."""

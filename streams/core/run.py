@@ -89,8 +89,9 @@ class RunState:
         rewritten: Whether a stored fact was replaced, not only facts added.
         call_count: Distinct calls.
         latest_at: Time of the latest event used.
-        conflict: Two different events had one ``sequence``; where they differ
-            in arguments alone, see ``is_contradictory``.
+        conflict: Two different events had one ``sequence``, or two verdicts of
+            the host differ; where events differ in arguments alone, see
+            ``is_contradictory``.
         overflow: Calls were left out, the last by ``sequence``: more than
             ``RUN_CALLS_FACTOR`` times ``max_calls_per_trial``.
         calls_dropped: Calls were dropped as those of an ordinary run.
@@ -176,7 +177,7 @@ class RunState:
 
     @property
     def is_contradictory(self) -> bool:
-        """Whether two events of one ``sequence`` differ in what is graded.
+        """Whether events contradict one another in what is graded.
 
         Arguments that no step compares are not kept, so they cannot differ.
         """
@@ -488,12 +489,20 @@ class RunState:
             self._add_start(fact, context)
             return
         elif isinstance(fact, Completed):
-            if self.completed is None or sequence < self.completed.sequence:
-                self.completed = fact
+            self._add_completed(fact)
         elif self.ended is None or sequence < self.ended.sequence:
             self.ended = fact
         if self._hold:
             self._unseal(sequence)
+
+    def _add_completed(self, fact: Completed) -> None:
+        first = self.completed
+        if first is not None and first.figures != fact.figures:
+            # A host gives one verdict of a run; nobody can say which of two holds.
+            self.conflict = True
+            self.scored.dirty.update(self.scored.by_task)
+        if first is None or fact.sequence < first.sequence:
+            self.completed = fact
 
     def _unseal(self, sequence: int) -> None:
         if self._unsealed is None:

@@ -885,3 +885,24 @@ def test_runs_share_nothing_of_their_scores() -> None:
             state.scored.by_node,
         )
         assert [] == state.scores_of("t")
+
+
+def test_two_verdicts_of_the_host_that_differ_close_the_run() -> None:
+    """A host gives one; without a bar it would be the gate's, so neither is taken.
+
+    protocol.md, section 2: eval.completed once, and a replay re-emits it unchanged.
+    """
+    context = make_context(make_suite(task("t")))
+    good = Log(first=2).completed(1, passed=True).lines[0]
+    bad = Log(first=3).completed(1, passed=False).lines[0]
+    for verdicts in permutations([good, bad]):
+        state, _ = fold([start(), score("t", 1, LARGER), *verdicts], context)
+        assert state.is_contradictory
+        assert state.scored.dirty == {"t"}
+        graded = grade_run(state, state.suite, context.policy).suite_record
+        assert not graded.summary.passed
+        assert "sequence-conflict" in codes(graded.reasons)
+    again = Log(first=3).completed(1, passed=True).lines[0]
+    state, _ = fold([start(), score("t", 1, LARGER), good, again], context)
+    assert not state.is_contradictory
+    assert grade_run(state, state.suite, context.policy).suite_record.summary.passed
