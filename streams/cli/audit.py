@@ -15,7 +15,7 @@ from streams.cli.exit_codes import ExitCode, exit_code_for
 from streams.cli.grading import CODES, GRADING, Rejections, context_of, grade_files
 from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
-from streams.core.audit import compare_summaries
+from streams.core.audit import compare_summaries, scores_changed_verdict
 from streams.core.summarize import UNKNOWN_SUITE_ID
 from streams.errors import InputError
 from streams.render import RunView, view_of
@@ -164,7 +164,10 @@ def _without_run_of(key: str, views: list[RunView]) -> str:
 def in_summary(view: RunView, host: EvalSummary) -> list[Disagreement]:
     """Where the scorecard differs from ours."""
     record = view.suite
-    return compare_summaries(record.summary, host, legacy_passed=record.legacy_passed)
+    by_scores = scores_changed_verdict(
+        record.reasons, legacy_passed=record.legacy_passed
+    )
+    return compare_summaries(record.summary, host, by_scores=by_scores)
 
 
 def in_events(view: RunView) -> list[Disagreement]:

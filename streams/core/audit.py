@@ -4,11 +4,12 @@ Source: RFC 0244 §A (a trial off its path must not pass); RFC 0246 §B;
 DESIGN.md §5, "Host audit".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import UNSET, UnsetType
 
+from schemas.reasons import Reason, RunReason
 from schemas.records import Disagreement, HostAudit
 from schemas.summary import EvalSummary, TaskEntry
 from streams.core.run import RunState
@@ -32,12 +33,27 @@ class DisagreementKind(StrEnum):
     GATED_SCORE_DIFFERS = "gated-score-differs"
 
 
+def scores_changed_verdict(reasons: Iterable[Reason], *, legacy_passed: bool) -> bool:
+    """Whether RFC 0244 passes a run that its gating scores close (RFC 0246 §B).
+
+    A host that applies the gate cannot pass such a run. It can pass one that is
+    closed for a forbidden call outside every trial, or for events that are not
+    at hand here: there the gating scores clear the bar.
+
+    Args:
+        reasons: Why the gate of the run is closed.
+        legacy_passed: What RFC 0244 would have said.
+    """
+    code = RunReason.BELOW_PASS_SCORE
+    return legacy_passed and any(reason.code == code for reason in reasons)
+
+
 def host_audit(
     state: RunState,
     summary: EvalSummary,
     figures: Sequence[TaskFigures],
     *,
-    legacy_passed: bool,
+    by_scores: bool,
 ) -> HostAudit:
     """Holds the recorded ``eval.completed`` and trial verdicts against ours.
 
@@ -45,7 +61,7 @@ def host_audit(
         state: The run's evidence.
         summary: Our scorecard.
         figures: Our figures, one a task.
-        legacy_passed: What RFC 0244 would have said.
+        by_scores: Whether ``scores_changed_verdict`` of the run.
 
     Returns:
         The host's figures where they were read, and every disagreement.
@@ -71,7 +87,7 @@ def host_audit(
     host = state.completed
     if host is None:
         return HostAudit(disagreements=tuple(found))
-    found.extend(_verdict(host.passed, summary.passed, legacy_passed=legacy_passed))
+    found.extend(_verdict(host.passed, summary.passed, by_scores=by_scores))
     found.extend(
         _figures(
             (host.aggregate_score, host.task_count, host.passed_count),
@@ -88,20 +104,20 @@ def host_audit(
 
 
 def compare_summaries(
-    ours: EvalSummary, host: EvalSummary, *, legacy_passed: bool
+    ours: EvalSummary, host: EvalSummary, *, by_scores: bool
 ) -> list[Disagreement]:
     """Holds a host's scorecard against ours, field by field.
 
     Args:
         ours: Our scorecard of the same run.
         host: The host's.
-        legacy_passed: What RFC 0244 would have said.
+        by_scores: Whether ``scores_changed_verdict`` of the run.
 
     Returns:
         Every disagreement: verdicts, figures, and the fields RFC 0246 §D
         requires; empty if the host agrees.
     """
-    found = _verdict(host.passed, ours.passed, legacy_passed=legacy_passed)
+    found = _verdict(host.passed, ours.passed, by_scores=by_scores)
     found.extend(
         _figures(
             (host.aggregate_score, host.task_count, host.passed_count),
@@ -169,13 +185,13 @@ def _verdict(
     host_passed: bool,  # noqa: FBT001  # two verdicts side by side
     our_passed: bool,  # noqa: FBT001  # two verdicts side by side
     *,
-    legacy_passed: bool,
+    by_scores: bool,
 ) -> list[Disagreement]:
     if host_passed is our_passed:
         return []
     kind = (
         DisagreementKind.SUITE_PASSED_UNGATED
-        if host_passed and legacy_passed
+        if host_passed and by_scores
         else DisagreementKind.VERDICT_DIFFERS
     )
     return [Disagreement(kind=kind.value, host=host_passed, ours=our_passed)]

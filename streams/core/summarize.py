@@ -28,7 +28,7 @@ from schemas.summary import (
     TaskEntry,
     TrialStats,
 )
-from streams.core.audit import host_audit
+from streams.core.audit import host_audit, scores_changed_verdict
 from streams.core.compiled import CompiledSuite, CompiledTask
 from streams.core.policy import Policy
 from streams.core.run import RunState
@@ -36,7 +36,7 @@ from streams.core.scored import TrialResult
 from streams.core.scoring import Mean, aggregate, mean, pass_curves
 from streams.core.tasks import TaskFigures, figures_of
 from streams.core.trials import grade_trial
-from streams.core.verdict import decide, outcome_of
+from streams.core.verdict import SuiteVerdict, decide, outcome_of
 
 UNKNOWN_SUITE_ID = "unknown.evals.unknown"
 UNKNOWN_SUITE_VERSION = "0.0.0"
@@ -115,7 +115,7 @@ def grade_run(
         summary=summary,
         reasons=verdict.reasons,
         legacy_passed=verdict.legacy_passed,
-        host=_host(state, summary, figures, legacy_passed=verdict.legacy_passed),
+        host=_host(state, summary, figures, verdict),
     )
     return Graded(record, figures, strays)
 
@@ -204,10 +204,12 @@ def _host(
     state: RunState,
     summary: EvalSummary,
     figures: Sequence[TaskFigures],
-    *,
-    legacy_passed: bool,
+    verdict: SuiteVerdict,
 ) -> HostAudit | UnsetType:
-    audit = host_audit(state, summary, figures, legacy_passed=legacy_passed)
+    by_scores = scores_changed_verdict(
+        verdict.reasons, legacy_passed=verdict.legacy_passed
+    )
+    audit = host_audit(state, summary, figures, by_scores=by_scores)
     if state.completed is None and not audit.disagreements:
         return UNSET
     return audit

@@ -75,7 +75,9 @@ def decide(
         *_stray_reasons(strays),
         *_budget_reasons(suite, policy, everything),
     ]
-    paths = path_reasons(state, suite, policy, everything)
+    paths = path_reasons(state, suite, policy)
+    # What is not there to be judged is not there under RFC 0244 either.
+    evidence = evidence_reasons(state, suite, policy, everything)
     gate = _bar_reasons(state, suite, policy, everything, gated)
     if missing:
         # Missing trials are said once, with their number.
@@ -86,9 +88,9 @@ def decide(
         gated=gated,
         total_cost=_total_cost(everything),
         outcome=outcome_of(state, missing=missing > 0),
-        passed=not (gate or shared or paths),
-        legacy_passed=legacy_gate and not shared,
-        reasons=(*gate, *shared, *paths),
+        passed=not (gate or shared or paths or evidence),
+        legacy_passed=legacy_gate and not (shared or evidence),
+        reasons=(*gate, *shared, *paths, *evidence),
     )
 
 
@@ -171,17 +173,29 @@ def _stray_reasons(strays: Sequence[TrialResult]) -> list[Reason]:
     ]
 
 
-def path_reasons(
+def path_reasons(state: RunState, suite: CompiledSuite, policy: Policy) -> list[Reason]:
+    """What the run's path shows apart from any trial; RFC 0244 asks for none of it."""
+    strays = state.unattributed_calls(policy.attribution)
+    return _forbidden_reasons(suite, strays) if strays else []
+
+
+def evidence_reasons(
     state: RunState,
     suite: CompiledSuite,
     policy: Policy,
     trials: Sequence[TrialResult],
 ) -> list[Reason]:
-    """What is wrong with the run's calls as a whole, apart from any trial."""
+    """Which of the run's events are not at hand; under either rule.
+
+    They say nothing of the path that was taken.
+
+    Args:
+        state: The run's evidence.
+        suite: Its suite.
+        policy: The operator's choices.
+        trials: Every graded trial of the run.
+    """
     reasons: list[Reason] = []
-    strays = state.unattributed_calls(policy.attribution)
-    if strays:
-        reasons += _forbidden_reasons(suite, strays)
     most = policy.max_calls_per_trial
     if state.overflow or (
         state.call_count > most and any(trial.calls > most for trial in trials)

@@ -277,7 +277,7 @@ CATALOGUE: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="verdicts",
         labels=(SUITE, Label(name="level", values=tuple(Level))),
-        meaning="Verdicts RFC 0244 passes and RFC 0246 does not.",
+        meaning="Verdicts RFC 0244 passes and the gate does not; missing evidence is none.",
         action="An agent took a wrong or forbidden path to a good score: read the run.",
     ),
     Metric(

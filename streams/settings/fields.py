@@ -206,7 +206,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         Severity, _about("Severity: a run RFC 0244 would have passed did not.")
     ] = Severity.WARNING
     severity_host_not_migrated: Annotated[
-        Severity, _about("Severity: a host passed a run that the gate closes.")
+        Severity, _about("Severity: a host passed a run by its ungated scores.")
     ] = Severity.CRITICAL
     severity_host_disagrees: Annotated[
         Severity, _about("Severity: a host's figures differ from ours.")

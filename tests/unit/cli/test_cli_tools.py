@@ -299,6 +299,23 @@ def test_impact_without_the_suites_is_no_answer(
     assert call(capfd, "impact", changed, "--suites", suites).code == 1
 
 
+def test_impact_of_missing_evidence_is_none(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """A run closed for a call that cannot be read: no trial was off its path."""
+    log = good_log()
+    damaged = log.lines[1].replace(b'"toolName":"lookup"', b'"toolName":7')
+    file = write_log(tmp_path / "a.ndjson", log, extra=[damaged])
+    ended = call(capfd, "impact", file, "--suites", suites)
+    assert ended.out.splitlines() == [
+        "1 run: 0 passed by RFC 0244, 0 by RFC 0246",
+        "1 task: 1 passed by RFC 0244, 1 by RFC 0246",
+        "1 trial: 0 off path",
+    ]
+    # Rejected events leave it undecided.
+    assert ended.code == 3
+
+
 # ---------------------------------------------------------------------- suites
 
 

@@ -104,6 +104,19 @@ def test_what_the_transport_did_is_told() -> None:
     assert {AlertKind.MISROUTED_EVENTS, AlertKind.CALLS_DROPPED} < set(kinds_of(state))
 
 
+@pytest.mark.parametrize("flag", ["calls_dropped", "unreadable", "misrouted"])
+def test_missing_evidence_accuses_neither_the_path_nor_the_host(flag: str) -> None:
+    """0.95 on the path: no verdict of the gate, no host without it; it disagrees."""
+    log = Log().start().call("x").score("a").score("b", 0.9)
+    log.completed(0.95, passed=True, tasks=2, passed_tasks=2)
+    state, _ = fold(log.lines, CONTEXT)
+    setattr(state, flag, True)
+    kinds = kinds_of(state)
+    assert {AlertKind.GATE_CLOSED, AlertKind.HOST_DISAGREES} < set(kinds)
+    assert AlertKind.GATE_CHANGED_VERDICT not in kinds
+    assert AlertKind.HOST_NOT_MIGRATED not in kinds
+
+
 def test_an_unknown_suite_is_told() -> None:
     """The run may be whole; nobody can say."""
     kinds = kinds_of(passing(), make_context())

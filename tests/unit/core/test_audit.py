@@ -24,7 +24,7 @@ def ours(*, on_path: bool = True) -> EvalSummary:
 
 
 def compare(
-    summary: EvalSummary, change: dict[str, Any], *, legacy_passed: bool = True
+    summary: EvalSummary, change: dict[str, Any], *, by_scores: bool = True
 ) -> list[Disagreement]:
     """Our scorecard against itself with some fields changed."""
     document = msgspec.to_builtins(summary)
@@ -38,7 +38,7 @@ def compare(
             target[field] = value
     document["tasks"] = [entry for entry in tasks.values() if entry.get("taskId")]
     host = msgspec.convert(document, EvalSummary)
-    return compare_summaries(summary, host, legacy_passed=legacy_passed)
+    return compare_summaries(summary, host, by_scores=by_scores)
 
 
 def test_a_host_that_agrees_has_no_disagreement() -> None:
@@ -95,21 +95,21 @@ def test_a_task_that_only_the_host_has_is_a_disagreement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("legacy_passed", "kind"),
+    ("by_scores", "kind"),
     [(True, "suite-passed-ungated"), (False, "verdict-differs")],
 )
 def test_passing_what_only_the_old_rule_passes_is_its_own_kind(
-    *, legacy_passed: bool, kind: str
+    *, by_scores: bool, kind: str
 ) -> None:
-    """The host has not migrated, where RFC 0244 would have passed."""
+    """The host has not migrated, where the gating scores changed the verdict."""
     change = {"passed": True}
-    (found,) = compare(ours(on_path=False), change, legacy_passed=legacy_passed)
+    (found,) = compare(ours(on_path=False), change, by_scores=by_scores)
     assert kind == found.kind
 
 
 def test_refusing_what_we_pass_is_no_missing_migration() -> None:
     """Whatever the old rule says."""
-    (found,) = compare(ours(), {"passed": False}, legacy_passed=True)
+    (found,) = compare(ours(), {"passed": False}, by_scores=True)
     assert "verdict-differs" == found.kind
 
 
@@ -143,7 +143,7 @@ def test_a_task_that_the_host_lists_twice_is_named() -> None:
     wrong = msgspec.structs.replace(right, score=0.1)
     for twice in ((right, wrong), (wrong, right)):
         host = msgspec.structs.replace(summary, tasks=(*twice, *summary.tasks[1:]))
-        found = compare_summaries(summary, host, legacy_passed=True)
+        found = compare_summaries(summary, host, by_scores=True)
         assert ("counts-differ", "a") in [(d.kind, d.task_id) for d in found]
 
 

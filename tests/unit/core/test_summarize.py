@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.records import Outcome
+from schemas.records import HostAudit, Outcome, SuiteRecord
 from streams.core.policy import Policy
 from streams.core.summarize import figures_of_task, grade_run, task_record
 from streams.core.trials import MAX_OBSERVED
@@ -22,6 +22,12 @@ from tests.factories import (
 )
 
 UNSET = msgspec.UNSET
+
+
+def host_kinds(record: SuiteRecord) -> list[str]:
+    """The kinds of what the host's ``eval.completed`` disagrees in."""
+    assert isinstance(record.host, HostAudit)
+    return [found.kind for found in record.host.disagreements]
 
 
 def test_a_regression_is_told_where_the_baseline_is_known() -> None:
@@ -333,14 +339,80 @@ def test_an_ending_matters_only_where_trials_are_missing() -> None:
         assert outcome is grade_run(state, suite, policy).suite_record.outcome
 
 
-def test_the_transport_closes_the_gate_under_our_rule_alone() -> None:
-    """Dropped and misrouted calls: RFC 0244 knew nothing of them."""
+def test_the_transport_closes_the_gate() -> None:
+    """Dropped and misrouted calls, each once."""
     suite = make_suite(passScore=0.5)
     state, _ = fold(Log().start().score("refund").lines, make_context(suite))
     state.calls_dropped = state.misrouted = True
     record = grade_run(state, suite, make_context().policy).suite_record
     assert ["calls-dropped", "misrouted-events"] == codes(record.reasons)
+
+
+@pytest.mark.parametrize(
+    ("flag", "code"),
+    [
+        ("calls_dropped", "calls-dropped"),
+        ("unreadable", "calls-dropped"),
+        ("misrouted", "misrouted-events"),
+        ("overflow", "trajectory-overflow"),
+        (None, "no-call-evidence"),
+    ],
+)
+def test_missing_evidence_closes_the_gate_under_either_rule(
+    flag: str | None, code: str
+) -> None:
+    """No score counted 0 (0.9 clears 0.5 both ways), so the gate changed nothing.
+
+    RFC 0244 is the same rules on ungated scores (DESIGN.md §4). A host that had
+    every event passes the run under RFC 0246 too: it is told apart as a verdict
+    that differs, not as a host that has not migrated.
+    """
+    suite = make_suite(task("t", {"forbidden": ["wire"]}), passScore=0.5)
+    context = make_context(suite, require_call_evidence="closed")
+    log = Log().start()
+    if flag is not None:
+        log.call("look-up")
+    log.score("t", 0.9).completed(0.9)
+    state, _ = fold(log.lines, context)
+    if flag is not None:
+        setattr(state, flag, True)
+    record = grade_run(state, suite, context.policy).suite_record
+    assert [code] == codes(record.reasons)
+    assert 0.9 == record.summary.gated_aggregate_score
+    assert (False, False) == (record.summary.passed, record.legacy_passed)
+    assert ["verdict-differs"] == host_kinds(record)
+
+
+def test_a_forbidden_call_of_no_trial_is_no_missing_migration() -> None:
+    """RFC 0246 gates trials: one outside them closes our gate, and no score is 0."""
+    suite = make_suite(task("t", {"forbidden": ["wire"]}), passScore=0.5)
+    log = Log().start().score("t", 0.9).call("wire").completed(0.9)
+    state, _ = fold(log.lines, make_context(suite))
+    record = grade_run(state, suite, make_context().policy).suite_record
+    assert ["unattributed-forbidden-call"] == codes(record.reasons)
     assert record.legacy_passed
+    assert ["verdict-differs"] == host_kinds(record)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "kind"),
+    [(False, "suite-passed-ungated"), (True, "verdict-differs")],
+)
+def test_only_a_gating_score_under_the_bar_tells_an_ungated_pass(
+    *, unreadable: bool, kind: str
+) -> None:
+    """Scores 0.9, in the gate 0, bar 0.5; a lost call too, and it may be the path."""
+    expectation = {"steps": [{"tool": "x"}], "forbidden": ["wire"]}
+    suite = make_suite(task("t", expectation), passScore=0.5)
+    log = Log().start().call("y").score("t", 0.9, passed=False).call("wire")
+    state, _ = fold(log.completed(0.9, passed_tasks=0).lines, make_context(suite))
+    state.unreadable = unreadable
+    record = grade_run(state, suite, make_context().policy).suite_record
+    assert ["below-pass-score", "unattributed-forbidden-call"] == (
+        codes(record.reasons)[:2]
+    )
+    assert record.legacy_passed is not unreadable
+    assert [kind] == host_kinds(record)
 
 
 def test_an_event_that_cannot_be_read_closes_the_gate() -> None:
