@@ -13,6 +13,7 @@ from schemas.summary import Count, EvalSummary, Ratio, TaskEntry
 RECORD_VERSION: Final = 1
 
 Number = Annotated[int, Meta(ge=1)]
+Figure = float | int | bool | str
 
 
 class _Record(
@@ -100,6 +101,7 @@ class DisagreementKind(StrEnum):
     SCORE_DIFFERS = "score-differs"
     GATED_SCORE_MISSING = "gated-score-missing"
     GATED_SCORE_DIFFERS = "gated-score-differs"
+    FIELD_DIFFERS = "field-differs"
 
 
 class Disagreement(_Record, frozen=True, kw_only=True):
@@ -107,15 +109,19 @@ class Disagreement(_Record, frozen=True, kw_only=True):
 
     Args:
         kind: A ``DisagreementKind``.
-        host: The host's figure, where the kind has one.
+        host: The host's figure, where the kind has one; a text only on
+            ``field-differs``.
         ours: Our figure.
-        task_id: Task, on ``trial-passed-off-path``.
+        field: Field of the scorecard by its path from there or from the task, on
+            ``field-differs``.
+        task_id: Task, where it is about one.
         trials: 1-based trial numbers, on ``trial-passed-off-path``.
     """
 
     kind: Annotated[str, Meta(pattern=one_of(DisagreementKind))]
-    host: float | int | bool | UnsetType = UNSET
-    ours: float | int | bool | UnsetType = UNSET
+    host: Figure | UnsetType = UNSET
+    ours: Figure | UnsetType = UNSET
+    field: str | UnsetType = UNSET
     task_id: str | UnsetType = UNSET
     trials: tuple[Number, ...] | UnsetType = UNSET
 

@@ -11,6 +11,11 @@ Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Usd = Annotated[float, Meta(ge=0)]
 Milliseconds = Count
 
+UNKNOWN_SUITE_ID = "unknown.evals.unknown"
+"""What a scorecard names where no ``eval.started`` names a suite."""
+UNKNOWN_SUITE_VERSION = "0.0.0"
+"""Likewise."""
+
 
 class _Closed(
     msgspec.Struct,

@@ -10,13 +10,13 @@ from msgspec import UnsetType
 from schemas.codec import decode_summary
 from schemas.errors import SummaryError
 from schemas.records import Disagreement, HostAudit
-from schemas.summary import EvalSummary
+from schemas.summary import UNKNOWN_SUITE_ID, EvalSummary
 from streams.cli.exit_codes import ExitCode, exit_code_for
 from streams.cli.grading import CODES, GRADING, Rejections, context_of, grade_files
 from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
-from streams.core.audit import compare_summaries, scores_changed_verdict
-from streams.core.summarize import UNKNOWN_SUITE_ID
+from streams.core.audit import compare_summaries
+from streams.core.compiled import CompiledSuite
 from streams.errors import InputError
 from streams.render import RunView, view_of
 from streams.render.figures import count_of, visible
@@ -72,7 +72,8 @@ def audit(
         view = choose_run(views, host, run_id)
     except InputError as error:
         raise InputError(f"{visible(file)}: {error}") from error
-    found = {"summary": in_summary(view, host), "events": in_events(view)}
+    suite = context.suites.get(view.suite_key)
+    found = {"summary": in_summary(view, host, suite), "events": in_events(view)}
     count = sum(len(each) for each in found.values())
     if style == "json":
         facts = {"runId": view.suite.run_id, **found}
@@ -161,13 +162,13 @@ def _without_run_of(key: str, views: list[RunView]) -> str:
     )
 
 
-def in_summary(view: RunView, host: EvalSummary) -> list[Disagreement]:
+def in_summary(
+    view: RunView, host: EvalSummary, suite: CompiledSuite | None
+) -> list[Disagreement]:
     """Where the scorecard differs from ours."""
-    record = view.suite
-    by_scores = scores_changed_verdict(
-        record.reasons, legacy_passed=record.legacy_passed
-    )
-    return compare_summaries(record.summary, host, by_scores=by_scores)
+    tasks = () if suite is None else suite.tasks
+    expected = {task.task_id for task in tasks if task.expectation is not None}
+    return compare_summaries(view.suite, host, expected=expected)
 
 
 def in_events(view: RunView) -> list[Disagreement]:

@@ -7,11 +7,11 @@ import click
 import msgspec
 
 from schemas.reasons import RunReason
+from schemas.summary import UNKNOWN_SUITE_ID
 from streams.cli.exit_codes import ExitCode, exit_code_for
 from streams.cli.grading import CODES, GRADING, Rejections, context_of, grade_files
 from streams.cli.options import settings_command, text_or_json
 from streams.cli.terminal import Terminal
-from streams.core.summarize import UNKNOWN_SUITE_ID
 from streams.render import RunView, view_of
 from streams.render.figures import count_of, show_scores, visible
 from streams.render.view import gated_aggregate_of, gated_of

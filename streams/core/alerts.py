@@ -4,8 +4,7 @@ Source: DESIGN.md §5-§6; RFC 0246 for what a changed verdict is.
 """
 
 from schemas.reasons import RunReason
-from schemas.records import AlertKind, Outcome, SuiteRecord
-from streams.core.audit import DisagreementKind
+from schemas.records import AlertKind, DisagreementKind, Outcome, SuiteRecord
 
 _ORDER = {kind: place for place, kind in enumerate(AlertKind)}
 _BY_REASON = {

@@ -4,33 +4,28 @@ Source: RFC 0244 §A (a trial off its path must not pass); RFC 0246 §B;
 DESIGN.md §5, "Host audit".
 """
 
-from collections.abc import Iterable, Sequence
-from enum import StrEnum
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from schemas.reasons import Reason, RunReason
-from schemas.records import Disagreement, HostAudit
-from schemas.summary import EvalSummary, TaskEntry
+from schemas.records import (
+    Disagreement,
+    DisagreementKind,
+    Figure,
+    HostAudit,
+    SuiteRecord,
+)
+from schemas.summary import UNKNOWN_SUITE_ID, EvalSummary, TaskEntry
 from streams.core.run import RunState
 from streams.core.tasks import TaskFigures
 
 # A host may sum in doubles; what differs by rounding alone is no disagreement.
 # Measurement only: no gate reads this.
 TOLERANCE = 1e-9
-
-
-class DisagreementKind(StrEnum):
-    """What a host and pathgate can disagree about."""
-
-    TRIAL_PASSED_OFF_PATH = "trial-passed-off-path"
-    SUITE_PASSED_UNGATED = "suite-passed-ungated"
-    VERDICT_DIFFERS = "verdict-differs"
-    AGGREGATE_DIFFERS = "aggregate-differs"
-    COUNTS_DIFFER = "counts-differ"
-    SCORE_DIFFERS = "score-differs"
-    GATED_SCORE_MISSING = "gated-score-missing"
-    GATED_SCORE_DIFFERS = "gated-score-differs"
 
 
 def scores_changed_verdict(reasons: Iterable[Reason], *, legacy_passed: bool) -> bool:
@@ -104,79 +99,159 @@ def host_audit(
 
 
 def compare_summaries(
-    ours: EvalSummary, host: EvalSummary, *, by_scores: bool
+    ours: SuiteRecord, host: EvalSummary, *, expected: Collection[str]
 ) -> list[Disagreement]:
     """Holds a host's scorecard against ours, field by field.
 
+    What the protocol lets a host leave out is no disagreement; what it says and
+    the events do not is one. Of a run whose suite is not known, only what a
+    record of it has is held: suite, verdicts, counts and scores. Model class,
+    node ids and safety findings are the host's alone, a regression only where
+    the baseline is at hand.
+
     Args:
-        ours: Our scorecard of the same run.
-        host: The host's.
-        by_scores: Whether ``scores_changed_verdict`` of the run.
+        ours: Our record of the same run.
+        host: The host's scorecard.
+        expected: Ids of the tasks that declare a trajectory.
 
     Returns:
-        Every disagreement: verdicts, figures, and the fields RFC 0246 §D
-        requires; empty if the host agrees.
+        Every disagreement: suite, verdicts, figures, and the fields RFC 0246 §D
+        requires and leaves out; empty if the host agrees.
     """
-    found = _verdict(host.passed, ours.passed, by_scores=by_scores)
-    found.extend(
-        _figures(
-            (host.aggregate_score, host.task_count, host.passed_count),
-            (ours.aggregate_score, ours.task_count, ours.passed_count),
-        )
+    summary = ours.summary
+    codes = [reason.code for reason in ours.reasons]
+    is_known = RunReason.UNKNOWN_SUITE not in codes
+    by_scores = scores_changed_verdict(ours.reasons, legacy_passed=ours.legacy_passed)
+    found = _suite(summary, host)
+    found += _verdict(host.passed, summary.passed, by_scores=by_scores)
+    found += _figures(
+        (host.aggregate_score, host.task_count, host.passed_count),
+        (summary.aggregate_score, summary.task_count, summary.passed_count),
     )
-    found.extend(_gated(ours.gated_aggregate_score, host.gated_aggregate_score, UNSET))
+    if is_known:
+        gated = (summary.gated_aggregate_score, host.gated_aggregate_score)
+        found += [*_gated(*gated, UNSET, required=True), *_run_fields(summary, host)]
     theirs: dict[str, TaskEntry] = {}
     for task in host.tasks:
         if theirs.setdefault(task.task_id, task) is not task:
             # The second could be the one that a reader believes.
             found.append(_about(DisagreementKind.COUNTS_DIFFER, task.task_id))
-    for task in ours.tasks:
-        entry = theirs.pop(task.task_id, None)
+    for task in summary.tasks:
+        task_id = task.task_id
+        entry = theirs.pop(task_id, None)
         if entry is None:
-            found.append(_about(DisagreementKind.COUNTS_DIFFER, task.task_id))
+            found.append(_about(DisagreementKind.COUNTS_DIFFER, task_id))
             continue
-        if abs(entry.score - task.score) > TOLERANCE:
-            found.append(
-                _about(
-                    DisagreementKind.SCORE_DIFFERS,
-                    task.task_id,
-                    entry.score,
-                    task.score,
-                )
-            )
-        if entry.passed is not task.passed:
-            found.append(
-                _about(
-                    DisagreementKind.VERDICT_DIFFERS,
-                    task.task_id,
-                    entry.passed,
-                    task.passed,
-                )
-            )
-        found.extend(_gated(task.gated_score, entry.gated_score, task.task_id))
-    found.extend(
+        found += _task(task, entry)
+        if is_known:
+            gated = (task.gated_score, entry.gated_score)
+            found += _gated(*gated, task_id, required=task_id in expected)
+            found += _task_fields(task, entry)
+    found += [
         _about(DisagreementKind.COUNTS_DIFFER, task_id) for task_id in sorted(theirs)
-    )
+    ]
     return found
+
+
+def _suite(ours: EvalSummary, host: EvalSummary) -> list[Disagreement]:
+    names = ("suiteId", "suiteVersion")
+    if ours.suite_id != UNKNOWN_SUITE_ID:
+        return _fields(names, ours, host, UNSET)
+    # No event names it.
+    kind = DisagreementKind.FIELD_DIFFERS
+    return [_about(kind, UNSET, host.suite_id, UNSET, names[0])]
+
+
+def _task(ours: TaskEntry, host: TaskEntry) -> list[Disagreement]:
+    found = []
+    if abs(host.score - ours.score) > TOLERANCE:
+        kind = DisagreementKind.SCORE_DIFFERS
+        found.append(_about(kind, ours.task_id, host.score, ours.score))
+    if host.passed is not ours.passed:
+        kind = DisagreementKind.VERDICT_DIFFERS
+        found.append(_about(kind, ours.task_id, host.passed, ours.passed))
+    return found
+
+
+def _run_fields(ours: EvalSummary, host: EvalSummary) -> list[Disagreement]:
+    found = _fields(("totalCostUsd", "trialStats"), ours, host, UNSET)
+    if ours.regression and host.regression:
+        # Where the difference is told is the host's to say.
+        names = ("baselineRunId", "scoreDelta")
+        found += _fields(names, ours.regression, host.regression, UNSET, "regression.")
+    return found
+
+
+def _task_fields(ours: TaskEntry, host: TaskEntry) -> list[Disagreement]:
+    names = ("costUsd", "latencyMs", "schemaValid", "trials")
+    return _fields(names, ours, host, ours.task_id)
+
+
+def _fields(
+    names: Iterable[str],
+    ours: msgspec.Struct,
+    host: msgspec.Struct,
+    task_id: str | UnsetType,
+    inside: str = "",
+) -> list[Disagreement]:
+    """Holds named fields of two structs of one kind, where the host has them."""
+    theirs, own = msgspec.to_builtins(host), msgspec.to_builtins(ours)
+    kind = DisagreementKind.FIELD_DIFFERS
+    return [
+        _about(kind, task_id, figure, our, path)
+        for name in names
+        if name in theirs
+        for path, figure, our in _differing(
+            inside + name, theirs[name], own.get(name, UNSET)
+        )
+    ]
+
+
+def _differing(path: str, host: Any, ours: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Paths of what differs between two JSON values, with the host's figure and ours.
+
+    An object that only the host has comes without figures.
+    """
+    if isinstance(host, dict) and isinstance(ours, dict):
+        for key, value in host.items():
+            yield from _differing(f"{path}.{key}", value, ours.get(key, UNSET))
+    elif isinstance(host, tuple) and isinstance(ours, tuple):
+        for index, pair in enumerate(zip_longest(host, ours, fillvalue=UNSET)):
+            yield from _differing(f"{path}[{index}]", *pair)
+    elif isinstance(host, dict):
+        yield path, UNSET, UNSET
+    elif isinstance(host, float) and isinstance(ours, float):
+        if abs(host - ours) > TOLERANCE:
+            yield path, host, ours
+    elif host != ours:
+        yield path, host, ours
 
 
 def _about(
     kind: DisagreementKind,
     task_id: str | UnsetType,
-    host: float | UnsetType = UNSET,
-    ours: float | UnsetType = UNSET,
+    host: Figure | UnsetType = UNSET,
+    ours: Figure | UnsetType = UNSET,
+    field: str | UnsetType = UNSET,
 ) -> Disagreement:
-    return Disagreement(kind=kind.value, task_id=task_id, host=host, ours=ours)
+    return Disagreement(
+        kind=kind.value, task_id=task_id, host=host, ours=ours, field=field
+    )
 
 
 def _gated(
-    ours: float | UnsetType, host: float | UnsetType, task_id: str | UnsetType
+    ours: float | UnsetType,
+    host: float | UnsetType,
+    task_id: str | UnsetType,
+    *,
+    required: bool,
 ) -> list[Disagreement]:
-    if isinstance(ours, UnsetType):
-        return []
+    """Holds one gating score; the host may leave out what is not ``required``."""
     if isinstance(host, UnsetType):
+        if not required or ours is UNSET:
+            return []
         return [_about(DisagreementKind.GATED_SCORE_MISSING, task_id, UNSET, ours)]
-    if abs(ours - host) <= TOLERANCE:
+    if isinstance(ours, float) and abs(ours - host) <= TOLERANCE:
         return []
     return [_about(DisagreementKind.GATED_SCORE_DIFFERS, task_id, host, ours)]
 

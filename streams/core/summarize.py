@@ -23,6 +23,8 @@ from schemas.records import (
     TrialEntry,
 )
 from schemas.summary import (
+    UNKNOWN_SUITE_ID,
+    UNKNOWN_SUITE_VERSION,
     EvalSummary,
     Regression,
     TaskEntry,
@@ -37,9 +39,6 @@ from streams.core.scoring import Mean, aggregate, mean, pass_curves
 from streams.core.tasks import TaskFigures, figures_of
 from streams.core.trials import grade_trial
 from streams.core.verdict import SuiteVerdict, decide, outcome_of
-
-UNKNOWN_SUITE_ID = "unknown.evals.unknown"
-UNKNOWN_SUITE_VERSION = "0.0.0"
 
 MAX_EXTRA_TRIALS = 100
 """A record has to stay small enough to send, whatever a host repeats."""

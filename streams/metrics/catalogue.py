@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from schemas.errors import DecodeCode
 from schemas.reasons import TrialReason
-from schemas.records import AlertKind, Outcome, Severity
-from streams.core.audit import DisagreementKind
+from schemas.records import AlertKind, DisagreementKind, Outcome, Severity
 
 OTHER = "other"
 """Bucket for a label value outside its closed set, so that series stay bounded."""

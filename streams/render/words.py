@@ -234,29 +234,34 @@ def explain_disagreement(found: Disagreement, figure: str = "") -> str:
 
     Args:
         found: One point.
-        figure: Which figure it is about, where its kind leaves that open.
+        figure: Which figure it is about, where neither its kind nor its field
+            tells.
     """
-    about = f"{figure}: " if figure else ""
+    names = [found.field] if isinstance(found.field, str) else []
+    names += [figure] if figure else []
     if isinstance(found.task_id, str):
-        about = f"task {visible(found.task_id)}: "
+        names.insert(0, f"task {found.task_id}")
+    about = "".join(f"{visible(name)}: " for name in names)
     if isinstance(found.trials, tuple):
         trials = _numbered(found.trials)
         return f"{about}the host passed {trials} off the expected path"
     if found.host is UNSET and found.ours is UNSET:
         return f"{about}only one of the two has it"
-    host, ours = _sides(found.host, found.ours)
+    verdict = found.kind != DisagreementKind.FIELD_DIFFERS
+    host, ours = _sides(found.host, found.ours, verdict=verdict)
     return f"{about}the host says {host}, the events say {ours}"
 
 
-def _sides(host: object, ours: object) -> Sequence[str]:
+def _sides(host: object, ours: object, *, verdict: bool) -> Sequence[str]:
     if isinstance(host, float) and isinstance(ours, float):
         return show_scores([host, ours])
-    return [_side(host), _side(ours)]
+    return [_side(host, verdict=verdict), _side(ours, verdict=verdict)]
 
 
-def _side(value: object) -> str:
+def _side(value: object, *, verdict: bool) -> str:
     if value is UNSET:
         return "nothing"
     if isinstance(value, bool):
-        return "passed" if value else "not passed"
-    return show_number(value) if isinstance(value, int | float) else str(value)
+        words = ("not passed", "passed") if verdict else ("false", "true")
+        return words[value]
+    return show_number(value) if isinstance(value, int | float) else visible(str(value))

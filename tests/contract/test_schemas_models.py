@@ -21,7 +21,6 @@ from schemas.records import (
 from schemas.suite import EXTENSION_PREFIXES, Expected, Suite, Task
 from schemas.summary import EvalSummary
 from streams.agents.control import Control
-from streams.core import audit
 
 Schema = dict[str, Any]
 
@@ -251,9 +250,8 @@ def test_codes_are_those_of_the_schema() -> None:
         assert pattern == "^(?:" + "|".join(sorted(codes)) + ")\\Z"
 
 
-def test_disagreements_are_those_of_audit_and_schema() -> None:
-    """What the audit can find is what a record can say."""
+def test_disagreements_are_those_of_the_schema() -> None:
+    """In one order."""
     schema = catalog.schema("suite-summary")["$defs"]["disagreement"]
     kinds = [kind.value for kind in DisagreementKind]
     assert schema["properties"]["kind"]["enum"] == kinds
-    assert {kind.value for kind in audit.DisagreementKind} == set(kinds)

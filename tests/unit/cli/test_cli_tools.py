@@ -95,6 +95,32 @@ def test_audit_names_the_counts_that_differ(
     ]
 
 
+def test_audit_of_a_forged_scorecard_is_1(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
+) -> None:
+    """Of another version, with costs that no event tells, for the run asked for."""
+    file = write_log(tmp_path / "a.ndjson", good_log(), bad_log())
+    entry = {"taskId": "refund", "score": 0.9, "passed": True, "gatedScore": 0.9}
+    summary = host_summary(
+        tmp_path / "host.json",
+        suiteVersion="2.0.0",
+        totalCostUsd=0.5,
+        tasks=[entry | {"latencyMs": 7}],
+    )
+    flags = ("--suites", suites, "--summary", summary, "--run")
+    ended = call(capfd, "audit", file, *flags, "acme/run-000000000001")
+    assert (ended.code, ended.err) == (1, "")
+    said = [
+        line.removeprefix("summary: field-differs: ") for line in ended.out.splitlines()
+    ]
+    assert said == [
+        "suiteVersion: the host says 2.0.0, the events say 1.0.0",
+        "totalCostUsd: the host says 0.5, the events say nothing",
+        "task refund: latencyMs: the host says 7, the events say nothing",
+        "acme/run-000000000001: 3 disagreements",
+    ]
+
+
 def test_audit_over_rejected_events_is_undecided(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, suites: str
 ) -> None:

@@ -116,14 +116,18 @@ def test_reason_is_a_sentence(reason: Reason, expected: str) -> None:
 @pytest.mark.parametrize("kind", DisagreementKind)
 def test_disagreement_has_words(kind: DisagreementKind) -> None:
     """Each kind is a sentence."""
-    found = Disagreement(kind=kind.value, host=True, ours=False)
-    expected = "the host says passed, the events say not passed"
+    found = Disagreement(kind=kind.value, host=0.5, ours=1.0)
+    expected = "the host says 0.5, the events say 1"
     assert explain_disagreement(found) == expected
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
+        (
+            Disagreement(kind="verdict-differs", host=True, ours=False),
+            "the host says passed, the events say not passed",
+        ),
         (
             Disagreement(kind="trial-passed-off-path", task_id="t", trials=(1, 2)),
             "task t: the host passed trials 1, 2 off the expected path",
@@ -143,6 +147,32 @@ def test_disagreement_has_words(kind: DisagreementKind) -> None:
         (
             Disagreement(kind="counts-differ", task_id="t"),
             "task t: only one of the two has it",
+        ),
+        (
+            Disagreement(
+                kind="field-differs", field="suiteVersion", host="9.9.9", ours="1.0.0"
+            ),
+            "suiteVersion: the host says 9.9.9, the events say 1.0.0",
+        ),
+        (
+            Disagreement(
+                kind="field-differs", field="trials.passed", task_id="t", host=2, ours=1
+            ),
+            "task t: trials.passed: the host says 2, the events say 1",
+        ),
+        (
+            Disagreement(kind="field-differs", field="suiteId", host="a\x1b[0m"),
+            "suiteId: the host says a\\x1b[0m, the events say nothing",
+        ),
+        (
+            Disagreement(
+                kind="field-differs", field="schemaValid", host=True, ours=False
+            ),
+            "schemaValid: the host says true, the events say false",
+        ),
+        (
+            Disagreement(kind="field-differs", field="trialStats"),
+            "trialStats: only one of the two has it",
         ),
     ],
 )

@@ -14,13 +14,13 @@ from schemas.errors import DecodeCode
 from schemas.reasons import TrialReason
 from schemas.records import (
     AlertKind,
+    DisagreementKind,
     Evidence,
     Outcome,
     Severity,
     SuiteRecord,
 )
 from schemas.summary import EvalSummary
-from streams.core.audit import DisagreementKind
 from streams.metrics import (
     CATALOGUE,
     Build,
