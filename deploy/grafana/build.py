@@ -216,8 +216,8 @@ OPERATIONS = (
     ),
     Panel(
         title="Events rejected",
-        description="By kind of fault, a second. Each is a dead letter; runs are graded"
-        " without it.",
+        description="By kind of fault, a second. Each is a dead letter; the run that it"
+        " names is closed.",
         unit="cps",
         targets={
             "{{code}}": f"sum by (code) (rate(pathgate_events_rejected_total{{{WORKER}}}[{RATE}])) > 0",

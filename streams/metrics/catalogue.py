@@ -134,7 +134,7 @@ CATALOGUE: tuple[Metric, ...] = (
         unit="events",
         labels=(CODE,),
         meaning="Records that could not be decoded, by kind of fault.",
-        action="Find the producer by the dead letter's origin headers and fix it.",
+        action="Find the producer by the dead letter's origin headers; rerun the evals.",
     ),
     Metric(
         name="pathgate_events_duplicate_total",
@@ -198,7 +198,7 @@ CATALOGUE: tuple[Metric, ...] = (
         name="pathgate_late_starts_total",
         kind=Kind.COUNTER,
         unit="runs",
-        meaning="Runs whose start came after calls of theirs had been dropped.",
+        meaning="Runs that started after dropped calls or an event that cannot be read.",
         action="Have the host await the start's acknowledgement before its calls.",
     ),
     # What is decided.

@@ -230,7 +230,8 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         Severity, _about("Severity: a run's events on a partition not its own.")
     ] = Severity.CRITICAL
     severity_calls_dropped: Annotated[
-        Severity, _about("Severity: a run started after its calls were dropped.")
+        Severity,
+        _about("Severity: calls of a run were dropped, or an event is unreadable."),
     ] = Severity.WARNING
     severity_late_forbidden_call: Annotated[
         Severity, _about("Severity: a forbidden call after the run was closed.")
