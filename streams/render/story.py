@@ -4,7 +4,7 @@ from schemas.reasons import Reason
 from schemas.records import SuiteRecord, TaskRecord, TrialEntry
 from streams.render.trajectory import expected_line, observed_line
 from streams.render.view import failed_trials
-from streams.render.words import explain, explain_rule
+from streams.render.words import explain, explain_in, explain_rule
 
 PASSED_BEFORE = "passed by RFC 0244"
 
@@ -14,10 +14,15 @@ def named(reason: Reason) -> str:
     return f"{reason.code}: {explain(reason)}"
 
 
+def run_reasons(record: SuiteRecord) -> list[str]:
+    """Why a run's gate is closed."""
+    return [f"{each.code}: {explain_in(record, each)}" for each in record.reasons]
+
+
 def run_story(record: SuiteRecord) -> list[str]:
     """Why a run's gate is closed, and what RFC 0244 would have said."""
     rule = explain_rule(record)
-    lines = [named(reason) for reason in record.reasons]
+    lines = run_reasons(record)
     return [*lines, rule] if rule else lines
 
 

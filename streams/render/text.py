@@ -5,7 +5,7 @@ import textwrap
 from schemas.records import HostAudit, Outcome, SuiteRecord, TaskRecord, TrialEntry
 from schemas.summary import TaskEntry
 from streams.render.figures import count_of, show_score, show_scores, visible
-from streams.render.story import PASSED_BEFORE, named, trial_story
+from streams.render.story import PASSED_BEFORE, named, run_reasons, trial_story
 from streams.render.view import (
     RunView,
     Totals,
@@ -66,7 +66,7 @@ class TextRenderer:
         return f"{word}  {visible(record.run_id)}  " + "  ".join(facts)
 
     def _why(self, view: RunView) -> list[str]:
-        lines = [_wrap(named(reason), 2) for reason in view.suite.reasons]
+        lines = [_wrap(line, 2) for line in run_reasons(view.suite)]
         rule = explain_rule(view.suite)
         if rule:
             lines.append("  " + self._paint(rule, _YELLOW))

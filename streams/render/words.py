@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from schemas.reasons import Reason, RunReason, TaskReason, TrialReason
 from schemas.records import Disagreement, DisagreementKind, HostAudit, SuiteRecord
-from schemas.summary import EvalSummary
+from schemas.summary import UNKNOWN_SUITE_ID, EvalSummary
 from streams.render.figures import count_of, show_number, show_scores, visible
 
 _Words = Callable[[Reason], str]
@@ -174,7 +174,10 @@ _WORDS: dict[str, _Words] = {
         "the run was cancelled before its trials were done"
     ),
     RunReason.ABANDONED.value: _plain("nothing more came of the run"),
-    RunReason.UNKNOWN_SUITE.value: _plain("its suite and version are not loaded"),
+    RunReason.UNKNOWN_SUITE.value: _plain(
+        "the suite and version it names are not loaded, or another event contradicts"
+        " its eval.started"
+    ),
     RunReason.UNKNOWN_TASK.value: _unknown_task,
     RunReason.SEQUENCE_CONFLICT.value: _plain(
         "two different events have one sequence number"
@@ -193,6 +196,19 @@ _WORDS: dict[str, _Words] = {
         "some of its events lie on a partition that is not the run's"
     ),
 }
+
+
+def explain_in(record: SuiteRecord, reason: Reason) -> str:
+    """A reason of a run in one sentence, by what its record tells beside it.
+
+    Args:
+        record: The run's.
+        reason: One of its reasons.
+    """
+    is_unnamed = record.summary.suite_id == UNKNOWN_SUITE_ID
+    if is_unnamed and reason.code == RunReason.UNKNOWN_SUITE:
+        return "no eval.started names its suite"
+    return explain(reason)
 
 
 def explain_rule(record: SuiteRecord) -> str:

@@ -218,7 +218,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         Severity, _about("Severity: a run went silent.")
     ] = Severity.WARNING
     severity_unknown_suite: Annotated[
-        Severity, _about("Severity: a run names a suite that is not loaded.")
+        Severity, _about("Severity: a run whose suite is not known.")
     ] = Severity.CRITICAL
     severity_no_call_evidence: Annotated[
         Severity, _about("Severity: expectations, and no call event in the run.")

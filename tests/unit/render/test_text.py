@@ -2,8 +2,11 @@
 
 import re
 
-from streams.render import Format, make_renderer
-from tests.factories import Log, task
+import pytest
+
+from streams.render import Format, make_renderer, view_of
+from streams.render.story import run_story
+from tests.factories import Log, grade, make_context, make_suite, task
 from tests.unit.render.views import STEPS, changed_run, passed_run, totals, view
 
 RENDERER = make_renderer(Format.TEXT)
@@ -41,6 +44,32 @@ NOT PASSED  acme/run-000000000001  acme.evals.refunds@1.0.0  score 0.9, in the g
 
 """
     )
+
+
+NAMED = (
+    "the suite and version it names are not loaded, or another event contradicts its"
+    " eval.started"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (Log().start("acme.evals.nobody").score("refund"), NAMED),
+        # Both suites are loaded: nobody can say which one is evaluated.
+        (Log().start().start("acme.evals.other").score("refund"), NAMED),
+        (Log().score("refund"), "no eval.started names its suite"),
+    ],
+    ids=["not-loaded", "two-starts", "no-start"],
+)
+def test_why_no_suite_is_known_is_never_a_wrong_cause(log: Log, expected: str) -> None:
+    """A record tells whether a start was read, not which of two causes followed."""
+    suites = make_suite(), make_suite(suite_id="acme.evals.other")
+    raw = grade(log, make_context(*suites)).raw
+    one = view_of(raw[0], raw[1:])
+    assert f"unknown-suite: {expected}" in " ".join(RENDERER.run(one).split())
+    # What the other formats write.
+    assert [f"unknown-suite: {expected}"] == run_story(one.suite)
 
 
 def test_pass_with_a_trial_off_its_path_says_so() -> None:
