@@ -180,7 +180,8 @@ _WORDS: dict[str, _Words] = {
     ),
     RunReason.UNKNOWN_TASK.value: _unknown_task,
     RunReason.SEQUENCE_CONFLICT.value: _plain(
-        "two different events have one sequence number"
+        "its events contradict one another: two of one sequence number differ, or two"
+        " eval.completed"
     ),
     RunReason.UNATTRIBUTED_FORBIDDEN_CALL.value: _unattributed,
     RunReason.NO_CALL_EVIDENCE.value: _plain(
