@@ -227,6 +227,9 @@ class Hub:
         else:
             if self._hold and tp.topic != self._start_topic:
                 await self._keep_step(chunk)
+                if self._assigned.get(tp.partition) is not one:
+                    # Given up meanwhile, or assigned anew: it is read once more.
+                    return
             counts = one.shard.read(tp.topic, chunk.records)
             waits = counts.unknown > 0
             self._count(tp.topic, counts)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from faust.types import TP
 from prometheus_client import CollectorRegistry
 
+from streams.agents import hub as hub_module
 from streams.agents.committer import Committer
 from streams.agents.hub import Hub
 from streams.agents.services import Services
@@ -32,13 +34,20 @@ class Read:
 
 
 class Reader:
-    """A consumer whose log ends are where it stands."""
+    """A consumer whose log ends are where it stands.
+
+    Attributes:
+        behind: Topics of which more than a chunk is left.
+    """
+
+    def __init__(self) -> None:
+        self.behind: set[str] = set()
 
     def is_current(self, _chunk: Chunk) -> bool:
         return True
 
-    def left(self, _tp: TP, _next_offset: int | None) -> int:
-        return 0
+    def left(self, tp: TP, _next_offset: int | None) -> int:
+        return 1_000_000 if tp.topic in self.behind else 0
 
     def reached(self, _tp: TP, next_offset: int | None) -> int | None:
         return next_offset
@@ -84,7 +93,7 @@ class Writer:
         return None
 
 
-def hub_with(registry: CollectorRegistry) -> Hub:
+def hub_with(registry: CollectorRegistry, reader: Reader | None = None) -> Hub:
     """A hub on a consumer, a shard and a committer that do nothing."""
     settings = Settings.load({"bootstrap_servers": "nobody:1"}, {})
     names = names_from(settings)
@@ -95,14 +104,14 @@ def hub_with(registry: CollectorRegistry) -> Hub:
         metrics=Metrics(registry, labels, Build(version="0", revision="0")),
         clock=SystemClock(),
     )
-    reader = cast(BatchConsumer, Reader())
+    consumer = cast(BatchConsumer, reader or Reader())
 
     def stop(error: BaseException) -> None:
         raise error
 
     return Hub(
         cast(Services, services),
-        lambda: reader,
+        lambda: consumer,
         lambda _partition: (cast(Shard, Runs()), cast(Committer, Writer())),
         stop,
     )
@@ -142,3 +151,31 @@ def test_records_read_again_after_a_rebalance_are_counted() -> None:
 
     # None; then 2, 4 and 5; then 5, 7 and 8 as well.
     assert asyncio.run(scenario()) == [0, 3, 6]
+
+
+def test_what_waited_over_a_rebalance_is_not_read_for_the_next_assignment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its offsets would count as looked at, and trials be sealed without them."""
+    monkeypatch.setattr(hub_module, "_MAX_STEP_S", 0.05)
+
+    async def scenario(*, rebalances: bool) -> tuple[int, int | None]:
+        reader = Reader()
+        reader.behind = {"agent.tool-called", SCORED.topic}
+        hub = hub_with(CollectorRegistry(), reader)
+        await hub.assign([0])
+        reading = asyncio.create_task(read(hub, [7, 8]))
+        # The scores wait for the calls, which never come.
+        await asyncio.sleep(0.01)
+        assert not reading.done()
+        if rebalances:
+            await hub.revoke()
+            await hub.assign([0])
+        await reading
+        # The time of the last record that was looked at, None for none.
+        seen = hub.processed_count, hub.lag_of(SCORED.topic)[1]
+        await hub.revoke()
+        return seen
+
+    assert asyncio.run(scenario(rebalances=False)) == (2, 0)
+    assert asyncio.run(scenario(rebalances=True)) == (0, None)
