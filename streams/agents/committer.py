@@ -50,7 +50,10 @@ _MAX_UNDONE = 20_000
 _MAX_WAITING = 1
 # How often rows are written at most.
 _WRITE_S = 0.2
+# How long a backlog is read before it is graded; and how long at most at the start,
+# until it is known which runs lack calls: none can be graded before.
 _GATHER_S = 0.25
+_GATHER_AT_START_S = 2.0
 _GATHER_STEP_S = 0.02
 
 
@@ -197,10 +200,13 @@ class Committer:
         The events of a run come over several topics: flushed chunk by chunk, it
         would be graded and stored once for each.
         """
-        left_s = _GATHER_S
-        while left_s > 0 and is_far_behind():
+        gathered_s = 0.0
+        while is_far_behind():
+            most_s = _GATHER_S if self.shard.knows_dropped else _GATHER_AT_START_S
+            if gathered_s >= most_s:
+                break
             await asyncio.sleep(_GATHER_STEP_S)
-            left_s -= _GATHER_STEP_S
+            gathered_s += _GATHER_STEP_S
 
     async def _flush(self) -> Flush:
         """Grades everything that changed and gives its records to the producer."""

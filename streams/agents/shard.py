@@ -293,6 +293,11 @@ class Shard:
             if entry is not None:
                 self.touch(entry)
 
+    @property
+    def knows_dropped(self) -> bool:
+        """Whether it is known of which runs calls were dropped before."""
+        return self._opened is None
+
     def may_lack_calls(self, run_id: str) -> bool:
         """Whether it is not known yet if calls of a run were dropped before."""
         return self._opened is not None and run_id in self._opened

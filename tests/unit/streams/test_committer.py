@@ -110,6 +110,7 @@ class Bench:
         suites_dir: Of the suites.
         cache_runs: Runs kept decoded.
         hold: Whether scores wait to be sealed.
+        knows_dropped: Whether it is known which runs lack calls.
 
     Attributes:
         outputs: Where records go.
@@ -118,7 +119,12 @@ class Bench:
     """
 
     def __init__(
-        self, suites_dir: Path, cache_runs: int = 100, *, hold: bool = False
+        self,
+        suites_dir: Path,
+        cache_runs: int = 100,
+        *,
+        hold: bool = False,
+        knows_dropped: bool = True,
     ) -> None:
         settings = Settings.load({"bootstrap_servers": "nobody:1"}, {})
         names = names_from(settings)
@@ -137,7 +143,8 @@ class Bench:
                 cache_runs=cache_runs,
             ),
         )
-        self.shard.remembers_all()
+        if knows_dropped:
+            self.shard.remembers_all()
 
         async def no_baseline(_run_id: str) -> None:
             return None
@@ -410,6 +417,35 @@ def test_in_a_backlog_chunks_are_gathered_and_a_run_is_stored_once(
 
     assert asyncio.run(scenario(is_far_behind=True)) == 1
     assert asyncio.run(scenario(is_far_behind=False)) > 1
+
+
+def test_a_backlog_waits_until_it_is_known_which_runs_lack_calls(
+    suites_dir: Path, runs: list[list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing could be graded before, and each run would be stored twice.
+
+    Not for ever: what is read has to be written, to be committed.
+    """
+    monkeypatch.setattr(committer, "_GATHER_S", 0.0)
+
+    async def scenario(*, learns: bool) -> list[int]:
+        bench = Bench(suites_dir, knows_dropped=False)
+        bench.is_far_behind = True
+        async with bench.running():
+            bench.read(runs[0])
+            await asyncio.sleep(3 * committer._GATHER_STEP_S)
+            written = [len(bench.changelog.batches)]
+            if learns:
+                bench.shard.remembers_all()
+                bench.committer.wake()
+            await asyncio.wait_for(bench.committer.drained(), WAIT_S)
+            return [*written, len(bench.changelog.batches), len(bench.outputs.batches)]
+
+    # Nothing at first; then a row, with the run's records.
+    assert asyncio.run(scenario(learns=True)) == [0, 1, 1]
+    monkeypatch.setattr(committer, "_GATHER_AT_START_S", 0.2)
+    # Or a row alone.
+    assert asyncio.run(scenario(learns=False)) == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
