@@ -54,6 +54,15 @@ def test_only_tasks_that_changed_are_due() -> None:
     assert NOTHING_DUE == now(state)
 
 
+def test_a_task_whose_record_is_made_is_due_again_when_it_changes() -> None:
+    """The other tasks stay due; a score more is a change."""
+    state = seal_all(held(whole()))
+    state.scored.clean(["b"])
+    assert ("a",) == now(state).task_ids
+    apply(state, Log(first=5).score("b").lines[0], CONTEXT)
+    assert ("b", "a") == now(seal_all(state)).task_ids
+
+
 def test_due_tasks_are_in_suite_order_and_of_the_suite() -> None:
     """``b`` stands before ``a`` in the suite; ``zz`` does not stand in it."""
     log = whole().score("zz").score("zz")
