@@ -115,6 +115,14 @@ def test_trimming_gives_what_would_have_been_kept(need: ArgsNeed) -> None:
     assert trimmed is trim(trimmed, need, named)
 
 
+def test_a_hash_is_trimmed_where_nothing_is_compared() -> None:
+    """Also where it is all that was kept: the event carried no inputs."""
+    hashed = kept(ArgsNeed.PARTS, args_hash=HASH)
+    assert (bytes.fromhex(HASH)[:16], None) == (hashed.digest, hashed.parts)
+    assert kept(ArgsNeed.NONE, args_hash=HASH) == trim(hashed, ArgsNeed.NONE, {})
+    assert hashed is trim(hashed, ArgsNeed.WHOLE, {})
+
+
 def test_a_call_without_evidence_stays_as_it_is() -> None:
     """There is nothing to trim."""
     call = kept(ArgsNeed.NONE)
