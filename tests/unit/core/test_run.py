@@ -32,8 +32,15 @@ NEW, DUPLICATE = Applied.NEW, Applied.DUPLICATE
 CONFLICT, OVERFLOW = Applied.CONFLICT, Applied.OVERFLOW
 
 
-def call(tool: str, sequence: int, event_id: str, inputs: object = None) -> bytes:
-    return Log(first=sequence).call(tool, inputs, event_id=event_id).lines[0]
+def call(
+    tool: str,
+    sequence: int,
+    event_id: str,
+    inputs: object = None,
+    node: str | None = None,
+) -> bytes:
+    log = Log(first=sequence).call(tool, inputs, event_id=event_id, node=node)
+    return log.lines[0]
 
 
 def score(task_id: str, sequence: int, event_id: str, value: float = 1) -> bytes:
@@ -58,7 +65,9 @@ def both_orders(
     [
         (call("a", 1, SMALLER), call("b", 1, LARGER)),
         (call("b", 1, SMALLER), call("a", 1, LARGER)),
+        (call("a", 1, SMALLER), call("a", 1, LARGER)),
         (call("a", 1, SMALLER), call("b", 1, SMALLER)),
+        (call("a", 1, SMALLER, node="n1"), call("a", 1, SMALLER, node="n2")),
         (call("a", 1, SMALLER), score("t", 1, LARGER)),
         (score("t", 1, SMALLER), call("a", 1, LARGER)),
         (score("t", 1, SMALLER), score("u", 1, LARGER)),
