@@ -411,6 +411,8 @@ def test_where_no_call_may_be_held_none_is() -> None:
     state, applied = fold(lines, context)
     assert [NEW, OVERFLOW, OVERFLOW] == applied
     assert [5] == state.order
+    state, applied = fold(lines[1:], context)
+    assert ([OVERFLOW, OVERFLOW], []) == (applied, state.order)
 
 
 def test_leaving_a_call_out_regrades_its_trial() -> None:
