@@ -706,14 +706,17 @@ def test_a_gap_is_waited_for_by_those_it_may_concern() -> None:
     assert 0 == state.seal_gapless(Attribution.NODE)
 
 
-def test_a_score_before_the_start_is_never_safe() -> None:
-    """Nothing says where the run's events begin."""
+@pytest.mark.parametrize("attribution", list(Attribution))
+def test_a_score_before_the_start_is_never_safe(attribution: Attribution) -> None:
+    """Nothing says where the run's events begin, with a gap behind it or without."""
     for lines in (
         Log().score("t").start().lines,
+        Log().score("t").start().call("a", sequence=9).lines,
         Log().score("t").lines,
     ):
         state, _ = fold(lines, make_context(), hold=True)
-        assert 0 == state.seal_gapless(Attribution.SEQUENCE)
+        assert 0 == state.seal_gapless(attribution)
+        assert {0} == state.unsealed
 
 
 def merged(
