@@ -832,10 +832,33 @@ def test_a_suite_known_late_makes_every_task_due_again() -> None:
     """Results without a suite are forgotten."""
     suite = make_suite(task("t", {"match": "exact", "steps": []}))
     state, _ = fold(Log().start().call("a").score("t").lines, make_context())
+    # By a suite without expectations the trial passes, by the run's own it fails.
+    grade_run(state, make_suite(task("t")), make_context().policy)
+    assert state.scored.results[2].passed
     state.scored.take_dirty()
     state.know_suite(suite)
     assert {"t"} == state.scored.dirty
-    assert {} == state.scored.results
+    grade_run(state, suite, make_context().policy)
+    assert not state.scored.results[2].passed
+
+
+def test_an_earlier_start_gives_a_trial_more_calls() -> None:
+    """The call at 1 is before the start at 2, and behind the one at 0."""
+    context = make_context(make_suite(task("t")))
+    lines = [
+        call("a", 1, SMALLER),
+        start(sequence=2),
+        call("b", 3, SMALLER),
+        score("t", 4, SMALLER),
+    ]
+    state, _ = fold(lines, context)
+    grade_run(state, state.suite, context.policy)
+    assert 1 == state.scored.results[4].calls
+    state.scored.take_dirty()
+    apply(state, start(sequence=0, event_id=SMALLER), context)
+    assert {"t"} == state.scored.dirty
+    grade_run(state, state.suite, context.policy)
+    assert 2 == state.scored.results[4].calls
 
 
 def test_a_replaced_start_keeps_a_suite_known_late() -> None:
