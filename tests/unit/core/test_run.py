@@ -933,7 +933,9 @@ def test_two_verdicts_of_the_host_that_differ_close_the_run() -> None:
     good = Log(first=2).completed(1, passed=True).lines[0]
     bad = Log(first=3).completed(1, passed=False).lines[0]
     for verdicts in permutations([good, bad]):
-        state, _ = fold([start(), score("t", 1, LARGER), *verdicts], context)
+        state, _ = fold([start(), score("t", 1, LARGER), verdicts[0]], context)
+        state.scored.take_dirty()
+        apply(state, verdicts[1], context)
         assert state.is_contradictory
         assert state.scored.dirty == {"t"}
         graded = grade_run(state, state.suite, context.policy).suite_record
