@@ -368,6 +368,23 @@ def test_the_first_verdict_and_the_first_ending_count() -> None:
         assert "run.failed" == (state.ended and state.ended.ending)
 
 
+def test_a_verdict_and_an_ending_that_fall_count_no_more() -> None:
+    """Calls stand in the places of the first of each; the second, if any, counts."""
+    first = [
+        Log(first=1).completed(0.5, event_id=LARGER).lines[0],
+        Log(first=2).end("run.failed", event_id=LARGER).lines[0],
+    ]
+    stand = [call("a", 1, SMALLER), call("a", 2, SMALLER)]
+    second = Log(first=3).completed(0.25).end("run.cancelled").lines
+    for lines in permutations([first, stand]):
+        state, _ = fold([line for part in lines for line in part], make_context())
+        assert (None, None) == (state.completed, state.ended)
+        for line in second:
+            apply(state, line, make_context())
+        assert 0.25 == (state.completed and state.completed.aggregate_score)
+        assert "run.cancelled" == (state.ended and state.ended.ending)
+
+
 def many_calls(count: int, first: int = 1) -> list[bytes]:
     return Log(first=first).calls(*["a"] * count).lines
 
