@@ -693,6 +693,7 @@ def test_scores_and_endings_wait_and_starts_and_calls_do_not() -> None:
     for line in lines:
         apply(in_one_log, line, make_context())
     assert not in_one_log.unsealed
+    assert (0, 0) == (in_one_log.seal(2), in_one_log.seal_gapless(Attribution.SEQUENCE))
 
 
 @pytest.mark.parametrize("attribution", list(Attribution))
