@@ -757,6 +757,19 @@ def test_restored_facts_are_no_news() -> None:
     assert {9} == state.unsealed
 
 
+def test_restored_calls_hold_what_the_suite_needs() -> None:
+    """Stored before the suite was known, restored by a worker that knows it."""
+    lines = Log().start().call("a", {"x": 1, "y": 2}).call("b", {"x": 1}).lines
+    stored, _ = fold(lines, make_context())
+    context = make_context(make_suite(task("t", PARTLY)))
+    known, _ = fold(lines, context)
+    state = RunState(RUN)
+    state.restore(stored.facts.values(), context)
+    assert known.facts == state.facts
+    assert stored.facts != state.facts
+    assert state.rewritten
+
+
 def test_merging_facts_is_reading_their_events() -> None:
     """New ones are added and wait, known ones change nothing."""
     context = make_context(make_suite(task("t", ARGUED)))
