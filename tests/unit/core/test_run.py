@@ -278,6 +278,22 @@ def test_a_disputed_argument_is_remembered_with_its_call() -> None:
     assert CONFLICT is applied[2]
 
 
+def test_every_disputed_argument_is_remembered_until_the_suite_is_known() -> None:
+    """Those of ``a``, which a step compares, though those of ``b`` came later."""
+    lines = [
+        *(call("a", 1, SMALLER, {"x": x}) for x in (1, 2)),
+        *(call("b", 2, LARGER, {"x": x}) for x in (1, 2)),
+    ]
+    for suite, closes in [
+        (make_suite(task("t", ARGUED)), True),
+        (make_suite(task("t", {"steps": [{"tool": "a"}]})), False),
+    ]:
+        state, _ = fold(lines, make_context())
+        assert not state.is_contradictory
+        state.know_suite(suite)
+        assert closes is state.is_contradictory
+
+
 @pytest.mark.parametrize("sequence", [0, 3], ids=["same-place", "later"])
 def test_starts_that_name_different_suites_leave_none(sequence: int) -> None:
     """Nobody can say which suite is evaluated: ``unknown-suite``, in any order."""
