@@ -371,8 +371,13 @@ def test_what_is_no_start_hides_no_dispute_between_starts() -> None:
 def test_a_start_in_dispute_is_still_the_same_event() -> None:
     """Read again it is a duplicate, whichever stands."""
     lines = [start(event_id=SMALLER), start("acme.evals.other", 0, LARGER)]
-    _, applied = fold([*lines, *lines], make_context())
+    state, applied = fold([*lines, *lines], make_context())
     assert [NEW, CONFLICT, DUPLICATE, CONFLICT] == applied
+    # What falls before a stored start in dispute leaves it as it is stored.
+    restored = RunState(RUN)
+    restored.restore(state.facts.values(), make_context())
+    assert CONFLICT is apply(restored, lines[1], make_context())
+    assert not restored.rewritten
 
 
 def test_the_first_verdict_and_the_first_ending_count() -> None:
