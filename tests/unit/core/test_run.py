@@ -368,6 +368,19 @@ def test_what_is_no_start_hides_no_dispute_between_starts() -> None:
         assert (SMALLER, True) == (state.started.event_id, state.started.disputed)
 
 
+def test_a_start_that_falls_takes_its_suite_with_it() -> None:
+    """A call stands in its place; what another start names is then undisputed."""
+    suites = make_suite(), make_suite(suite_id="acme.evals.other")
+    context = make_context(*suites)
+    fallen, stands = start(), call("a", 0, SMALLER)
+    other = start("acme.evals.other", 3, SMALLER)
+    for lines, left in [([fallen], None), ([fallen, other], suites[1])]:
+        for order in permutations([*lines, stands]):
+            state, _ = fold(order, context)
+            assert left is state.suite
+            assert (left is None) is (state.started is None)
+
+
 def test_a_start_in_dispute_is_still_the_same_event() -> None:
     """Read again it is a duplicate, whichever stands."""
     lines = [start(event_id=SMALLER), start("acme.evals.other", 0, LARGER)]
