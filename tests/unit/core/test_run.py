@@ -645,6 +645,17 @@ def test_a_replaced_call_is_seen_by_node() -> None:
     assert ["b"] == tools_of(state, 2, Attribution.NODE)
 
 
+def test_a_call_replaced_by_one_of_another_node_leaves_its_trial() -> None:
+    """It belongs to no trial: its node has no score."""
+    context = make_context(make_suite(), attribution="node")
+    lines = [*Log().start().lines, call("a", 1, LARGER), score("refund", 2, SMALLER)]
+    state, _ = fold(lines, context)
+    assert ["a"] == tools_of(state, 2, Attribution.NODE)
+    apply(state, call("a", 1, SMALLER, node="n1"), context)
+    assert [] == tools_of(state, 2, Attribution.NODE)
+    assert 1 == len(state.unattributed_calls(Attribution.NODE))
+
+
 def test_leaving_out_a_nodes_call_regrades_the_nodes_trial() -> None:
     """The next score of its node, not of any other."""
     context = make_context(
