@@ -813,6 +813,10 @@ def test_restored_calls_hold_what_the_suite_needs() -> None:
     assert known.facts == state.facts
     assert stored.facts != state.facts
     assert state.rewritten
+    # Once written so they are as they should be.
+    again = RunState(RUN)
+    again.restore(state.facts.values(), context)
+    assert (known.facts, False) == (again.facts, again.rewritten)
 
 
 def test_merging_facts_is_reading_their_events() -> None:
