@@ -3,6 +3,7 @@
 A row is added here whenever a field is appended or ``ROW_VERSION`` goes up, and
 none is ever changed. Laid out by hand from the msgpack format: ``9c`` opens the
 array of twelve fields, ``94``/``93`` a published revision, ``98``/``97`` a start.
+Of the numbers that stand for a name, none is ever given another meaning.
 """
 
 from datetime import UTC, datetime
@@ -10,8 +11,18 @@ from decimal import Decimal
 
 import pytest
 
-from streams.core.evidence import Call, Score, Started
-from streams.core.rows import Published, RowStatus, decode_row
+from schemas.events import EventType
+from streams.core.evidence import Call, Completed, Ended, Score, Started
+from streams.core.rows import (
+    Published,
+    RowStatus,
+    decode_block,
+    decode_head,
+    decode_row,
+    restore_state,
+)
+from streams.core.trajectory import ArgsNeed
+from tests.factories import RUN, make_context
 
 _HEAD = (
     "9c0101cb41dac3b2d3200000b861636d652e6576616c732e737570706f727440312e302e30"
@@ -62,3 +73,57 @@ def test_row_of_a_past_version_is_read(row: str, *, changed: bool) -> None:
         Score(2, "evt-0000000000000002", "refund-order", Decimal("0.9"), passed=True)
         == score
     )
+
+
+# Every event id is of 20 characters (``b4``) and ends in its sequence.
+_ID = "b46576742d303030303030303030303030303030"
+_DIGEST = "c41030313233343536373839616263646566"
+# An array of four facts: a verdict (0.5, passed, 2 tasks, 1 passed), an ending,
+# and calls of ``a`` whose arguments were disputed as a whole and in the part x.
+BLOCK = (
+    "94"
+    + ("970403" + _ID + "33" + "cb3fe0000000000000" + "c3" + "02" + "01")
+    + ("940504" + _ID + "34" + "aa72756e2e6661696c6564")
+    + ("980105" + _ID + "35" + "a161" + _DIGEST + "c0" + "c0" + "01")
+    + ("980106" + _ID + "36" + "a161" + _DIGEST + "81a178" + _DIGEST + "c0" + "02")
+)
+
+
+def test_a_past_block_is_read() -> None:
+    """Kinds of facts and of disputes are stored as numbers, fields by position."""
+    digest = b"0123456789abcdef"
+    whole, parts = ArgsNeed.WHOLE, ArgsNeed.PARTS
+    assert [
+        Completed(
+            3,
+            "evt-0000000000000003",
+            0.5,
+            passed=True,
+            task_count=2,
+            passed_count=1,
+        ),
+        Ended(4, "evt-0000000000000004", EventType.RUN_FAILED),
+        Call(5, "evt-0000000000000005", "a", digest, disputed=whole),
+        Call(6, "evt-0000000000000006", "a", digest, {"x": digest}, disputed=parts),
+    ] == decode_block(bytes.fromhex(BLOCK))
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(0, RowStatus.OPEN), (1, RowStatus.CLOSED), (2, RowStatus.MARKER)],
+)
+def test_a_past_status_is_read(number: int, status: RowStatus) -> None:
+    """``93``: version 1, the status, 12.0 seconds."""
+    data = bytes.fromhex(f"9301{number:02x}cb4028000000000000")
+    assert status is decode_head(data).status
+
+
+FLAGS = ["conflict", "overflow", "calls_dropped", "misrouted", "idle", "unreadable"]
+
+
+@pytest.mark.parametrize(("place", "name"), [*enumerate(FLAGS)])
+def test_a_past_flag_is_read(place: int, name: str) -> None:
+    """One bit each, from the lowest: 1, 2, 4, 8, 16, 32; the seventh of the fields."""
+    data = bytes.fromhex(f"970100cb4028000000000000a0c2c2{2**place:02x}")
+    state = restore_state(RUN, decode_row(data), [], make_context(), hold=False)
+    assert [name] == [flag for flag in FLAGS if getattr(state, flag)]
