@@ -169,6 +169,13 @@ def test_rounding_of_another_field_is_no_disagreement(path: str, right: float) -
     assert 1 == len(compare_changed(rich(), path, right + TOLERANCE * 2))
 
 
+@pytest.mark.parametrize("path", ["trialStats.passHatK.1", "tasks.0.trials.passHatK"])
+def test_another_field_may_differ_by_the_tolerance(path: str) -> None:
+    """Both are 0 (one of two trials passed), so nothing is rounded off."""
+    assert [] == compare_changed(rich(), path, TOLERANCE)
+    assert 1 == len(compare_changed(rich(), path, TOLERANCE * 2))
+
+
 @pytest.mark.parametrize(
     "path",
     [
