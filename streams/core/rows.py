@@ -211,7 +211,8 @@ def restore_state(
     for facts in (*blocks, row.tail):
         state.restore(facts, context)
     flags = RowFlag(row.flags)
-    state.conflict = RowFlag.CONFLICT in flags
+    # Two verdicts of the host may stand in rows that are older than their flag.
+    state.conflict |= RowFlag.CONFLICT in flags
     state.overflow = RowFlag.OVERFLOW in flags
     state.calls_dropped = RowFlag.CALLS_DROPPED in flags
     state.misrouted = RowFlag.MISROUTED in flags

@@ -167,6 +167,16 @@ def test_an_older_row_is_read() -> None:
     )
 
 
+def test_two_verdicts_in_a_row_contradict_whatever_its_flags_say() -> None:
+    """A row may be older than the rule that they do."""
+    log = Log().start().completed(1, passed=True).completed(1, passed=False)
+    state, _ = fold(log.lines, CONTEXT)
+    for flags in (rows.RowFlag.CONFLICT, 0):
+        row = row_of(state, flags=int(flags))
+        restored = rows.restore_state(RUN, row, [], CONTEXT, hold=False)
+        assert restored.is_contradictory
+
+
 def test_a_newer_field_is_passed_over() -> None:
     """A row of this version with a field more."""
     whole = msgspec.msgpack.decode(rows.encode_row(row_of(stored())))
