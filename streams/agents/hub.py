@@ -243,7 +243,7 @@ class Hub:
         else:
             one.committer.acknowledge(event)
         one.committer.wake()
-        self._stepped.set()
+        self._note_step()
         self._pass_cuts(one)
         self._cut_wanted.set()
         await self._make_room(one)
@@ -271,7 +271,7 @@ class Hub:
         """
         topic, first_ms = chunk.tp.topic, chunk.records[0].timestamp
         self._held[topic] = first_ms
-        self._stepped.set()
+        self._note_step()
         try:
             while self._is_ahead(topic, first_ms):
                 seen = self.processed_count
@@ -282,12 +282,18 @@ class Hub:
 
     async def _step(self) -> bool:
         """Waits for a chunk to be read or a cut to be passed; False if none was."""
-        self._stepped.clear()
         try:
-            await asyncio.wait_for(self._stepped.wait(), _MAX_STEP_S)
+            async with asyncio.timeout(_MAX_STEP_S):
+                await self._stepped.wait()
         except TimeoutError:
             return False
         return True
+
+    def _note_step(self) -> None:
+        """Wakes whoever waits for a step."""
+        stepped, self._stepped = self._stepped, asyncio.Event()
+        # Its own, never cleared: a step between a look and the wait is not missed.
+        stepped.set()
 
     def _is_ahead(self, topic: str, first_ms: int) -> bool:
         return any(
@@ -438,7 +444,7 @@ class Hub:
     def _pass_cuts(self, one: Assigned) -> None:
         for unknown in one.starts.passed():
             one.committer.drop_unknown(unknown)
-            self._stepped.set()
+            self._note_step()
         for asked_at_s, unsealed in one.seals.passed():
             one.shard.read_up_to_s = asked_at_s
             if unsealed:

@@ -22,7 +22,8 @@ from streams.metrics import Build, KnownLabels, Metrics
 from streams.settings import Settings
 from streams.topics import names_from
 
-SCORED = TP("eval.scored", 0)
+SCORED, CALLED = TP("eval.scored", 0), TP("agent.tool-called", 0)
+WAIT_S = 5.0
 
 
 @dataclass
@@ -117,8 +118,10 @@ def hub_with(registry: CollectorRegistry, reader: Reader | None = None) -> Hub:
     )
 
 
-async def read(hub: Hub, *chunks: Sequence[int]) -> None:
-    """Has the hub read chunks of these offsets."""
+async def read(
+    hub: Hub, *chunks: Sequence[int], tp: TP = SCORED, timestamp: int = 0
+) -> None:
+    """Has the hub read chunks of these offsets, all of one time."""
 
     class Stream:
         def noack(self) -> "Stream":
@@ -126,8 +129,9 @@ async def read(hub: Hub, *chunks: Sequence[int]) -> None:
 
         async def events(self) -> AsyncIterator[Any]:
             for offsets in chunks:
-                records = cast(Sequence[Record], [Read(offset) for offset in offsets])
-                chunk = Chunk(SCORED, records, offsets[0], offsets[-1] + 1)
+                held = [Read(offset, timestamp) for offset in offsets]
+                records = cast(Sequence[Record], held)
+                chunk = Chunk(tp, records, offsets[0], offsets[-1] + 1)
                 yield SimpleNamespace(value=chunk)
 
     await hub.read(Stream())
@@ -179,3 +183,26 @@ def test_what_waited_over_a_rebalance_is_not_read_for_the_next_assignment(
 
     assert asyncio.run(scenario(rebalances=False)) == (2, 0)
     assert asyncio.run(scenario(rebalances=True)) == (0, None)
+
+
+def test_topics_that_wait_for_one_another_wake_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scores wait for calls that are behind, until those are found to be ahead."""
+    monkeypatch.setattr(hub_module, "_MAX_STEP_S", 3600.0)
+
+    async def scenario() -> int:
+        reader = Reader()
+        reader.behind = {CALLED.topic}
+        hub = hub_with(CollectorRegistry(), reader)
+        await hub.assign([0])
+        async with asyncio.timeout(WAIT_S):
+            # The second comes between the look of the first and its waiting.
+            await asyncio.gather(
+                read(hub, [7], tp=SCORED, timestamp=10),
+                read(hub, [3], tp=CALLED, timestamp=20),
+            )
+        await hub.revoke()
+        return hub.processed_count
+
+    assert asyncio.run(scenario()) == 2
