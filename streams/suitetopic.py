@@ -10,6 +10,7 @@ from schemas.errors import SuiteError
 from streams.core.arguments import ArgsDigester
 from streams.core.compiled import CompiledSuite
 from streams.kafka import Record, open_reader
+from streams.kafka.newest import newest_in
 from streams.settings import Settings
 from streams.suites import SuiteConflictError
 from streams.topics import names_from
@@ -41,11 +42,8 @@ async def follow_suites(
     async with open_reader(settings) as reader:
         partitions = await reader.partitions_of(topic)
         spans = await reader.span((topic, partition) for partition in partitions)
-        newest: dict[bytes | None, tuple[str, bytes | None]] = {}
-        async for place, records in reader.read(spans):
-            newest |= {one.key: (_source(place, one), one.value) for one in records}
-        for source, value in newest.values():
-            _learn(source, value, digester, learn)
+        for place, record in (await newest_in(reader, spans)).values():
+            _learn(_source(place, record), record.value, digester, learn)
         caught_up.set()
         if not partitions:
             return

@@ -25,7 +25,7 @@ from streams.errors import ConfigurationError, PathgateError
 from streams.kafka import Survey, connect
 from streams.render.figures import count_of
 from streams.settings import Settings, SettingsError
-from streams.suites import digester_from, load_directory
+from streams.suites import SuitesError, digester_from, load_directory
 from streams.topics import names_from, table_from
 
 DISTRIBUTIONS = (
@@ -162,21 +162,24 @@ async def _brokers(settings: Settings) -> list[Finding]:
     found += [_failed("rights", str(right), ConfigurationError()) for right in rights]
     found += _well(survey, len(problems), len(rights))
     if names_from(settings).suite_definition in survey.found and not rights:
-        found.append(await _published(settings))
+        found += await _published(settings)
     return found
 
 
-async def _published(settings: Settings) -> Finding:
+async def _published(settings: Settings) -> list[Finding]:
     """Whether there are suites, and each version of them once."""
     try:
         suites = await read_suites(settings, digester_from(settings))
+    except SuitesError:
+        # Of the directory, which was looked at before.
+        return []
     except PathgateError as error:
-        return _failed("suites", str(error), error)
+        return [_failed("suites", str(error), error)]
     if not suites:
         detail = "none in suites_dir or in their topic: no run can be graded"
-        return Finding(name="suites", status=Status.WARN, detail=detail)
+        return [Finding(name="suites", status=Status.WARN, detail=detail)]
     detail = f"{count_of(len(suites), 'suite')} in the directory and the topic together"
-    return Finding(name="suites", status=Status.OK, detail=detail)
+    return [Finding(name="suites", status=Status.OK, detail=detail)]
 
 
 def _well(survey: Survey, problems: int, rights: int) -> list[Finding]:

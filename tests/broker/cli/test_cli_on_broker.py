@@ -273,6 +273,15 @@ def test_doctor_finds_all_well_and_writes_nothing(commands: Commands) -> None:
     assert set(asyncio.run(end_offsets(commands.settings())).values()) == {0}
 
 
+def test_doctor_tells_a_bad_suite_once(commands: Commands, tmp_path: Path) -> None:
+    """The directory is looked at before the brokers, and read again with the topic."""
+    commands.run("topics", "create")
+    commands.flags["suites_dir"] = str(write_suites(tmp_path, passScore=7))
+    ended = commands.run("doctor")
+    assert ended.code == 78
+    assert ended.out.count("thresholds.passScore") == 1
+
+
 def test_doctor_names_each_missing_right(commands: Commands) -> None:
     """A user who may look at everything lacks exactly what a worker needs."""
     commands.run("topics", "create")
