@@ -12,10 +12,8 @@ import faust
 import pytest
 import pytest_asyncio
 from aiokafka.consumer.fetcher import (
-    READ_COMMITTED,
     FetchError,
     FetchResult,
-    PartitionRecords,
 )
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import CorruptRecordException, RecordTooLargeError
@@ -26,7 +24,7 @@ from faust.types import TP, EventT, TopicT
 from streams import ingest
 from streams.ingest.ledger import Ledger
 from streams.ingest.tap import BatchConsumerThread, Demand, Taken
-from tests.contract.kafka.batches import batch
+from tests.contract.kafka.batches import batch, fetched
 
 A0, A1, B0 = TP("a", 0), TP("a", 1), TP("b", 0)
 
@@ -58,16 +56,7 @@ class Fetcher:
         key = TopicPartition(*tp)
         assignment = self._subscriptions.subscription.assignment
         assignment.state_value(key).seek(at)
-        records = PartitionRecords(
-            key,
-            MemoryRecords(raw),
-            [],
-            at,
-            None,
-            None,
-            check_crcs=True,
-            isolation_level=READ_COMMITTED,
-        )
+        records = fetched(raw, at, tp=key)
         self._records[key] = FetchResult(
             key, assignment=assignment, partition_records=records, backoff=0
         )

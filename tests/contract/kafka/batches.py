@@ -3,8 +3,11 @@
 import struct
 from collections.abc import Sequence
 
+from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
+from aiokafka.structs import TopicPartition
 
 # Where the batch header keeps the checksum, and what it covers (KIP-98).
 _CRC_AT = 17
@@ -14,6 +17,7 @@ _CONTROL = 0x20
 # Key of a control record: version 0, type 0 abort or 1 commit.
 ABORT = struct.pack(">hh", 0, 0)
 COMMIT = struct.pack(">hh", 0, 1)
+_ANY = TopicPartition("t", 0)
 
 
 def batch(
@@ -57,3 +61,31 @@ def batch(
     crc = calc_crc32c(bytes(raw[_ATTRIBUTES_AT:]))
     struct.pack_into(">I", raw, _CRC_AT, crc)
     return bytes(raw)
+
+
+def fetched(
+    raw: bytes,
+    at: int = 0,
+    aborted: Sequence[tuple[int, int]] = (),
+    level: int = READ_COMMITTED,
+    tp: TopicPartition = _ANY,
+) -> PartitionRecords:
+    """A response as the fetcher keeps it.
+
+    Args:
+        raw: Its batches.
+        at: The offset that was asked for.
+        aborted: Producer and first offset of transactions that were taken back.
+        level: aiokafka's isolation level.
+        tp: Its partition.
+    """
+    return PartitionRecords(
+        tp,
+        MemoryRecords(raw),
+        list(aborted),
+        at,
+        None,
+        None,
+        check_crcs=True,
+        isolation_level=level,
+    )

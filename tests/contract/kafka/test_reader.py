@@ -8,19 +8,16 @@ from typing import Any, cast
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.fetcher import (
-    READ_UNCOMMITTED,
     FetchError,
     FetchResult,
     OffsetResetStrategy,
-    PartitionRecords,
 )
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import TopicAuthorizationFailedError
-from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from streams.kafka import LogReader
-from tests.contract.kafka.batches import COMMIT, batch
+from tests.contract.kafka.batches import COMMIT, batch, fetched
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -81,16 +78,7 @@ class Log:
                 state.await_reset(OffsetResetStrategy.EARLIEST)
                 state.reset_to(raw)
                 continue
-            records = PartitionRecords(
-                tp,
-                MemoryRecords(raw),
-                [],
-                state.position,
-                None,
-                None,
-                check_crcs=True,
-                isolation_level=READ_UNCOMMITTED,
-            )
+            records = fetched(raw, state.position, tp=tp)
             self._records[tp] = FetchResult(
                 tp, assignment=assignment, partition_records=records, backoff=0
             )

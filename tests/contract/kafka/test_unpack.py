@@ -11,31 +11,13 @@ from aiokafka.consumer.fetcher import (
     PartitionRecords,
 )
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.memory_records import MemoryRecords
-from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.kafka.unpack import Unpacker
-from tests.contract.kafka.batches import ABORT, COMMIT, batch
+from tests.contract.kafka.batches import ABORT, COMMIT, batch, fetched
 
 Aborted = Sequence[tuple[int, int]]
-
-
-def fetched(
-    raw: bytes, at: int = 0, aborted: Aborted = (), level: int = READ_COMMITTED
-) -> PartitionRecords:
-    """A response as the fetcher keeps it; ``aborted``: producer, first offset."""
-    return PartitionRecords(
-        TopicPartition("t", 0),
-        MemoryRecords(raw),
-        list(aborted),
-        at,
-        None,
-        None,
-        check_crcs=True,
-        isolation_level=level,
-    )
 
 
 def offsets_taken(
